@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -146,12 +147,88 @@ var replaced = lazy.Regexp(`\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
 // wrongLine returns the check of a rule that reports errors with which the program would end.
 func wrongLine(rule string) func(*run, report) {
 	return func(r *run, report report) {
-		if r.err == nil || ruleOf(r.err) != rule || r.joined() >= 0 || r.own && r.hook == "" && len(r.Command) == 0 && len(r.Args) > 0 && slices.Contains(shells, path.Base(r.Args[0])) {
+		if r.joined() >= 0 || r.own && r.hook == "" && len(r.Command) == 0 && len(r.Args) > 0 && slices.Contains(shells, path.Base(r.Args[0])) {
 			return
 		}
-		report(r.container, r.blamed(), failure.Hint(r.err), "%s", failure.Printable(r.err.Error()))
+		for _, m := range r.errs {
+			if m.rule == rule {
+				report(r.container, m.node, failure.Hint(m.err), "%s", failure.Printable(m.err.Error()))
+			}
+		}
 	}
 }
+
+// mistake is an error of the command line.
+type mistake struct {
+	err  error
+	rule string
+	node *yaml.Node
+}
+
+// maxMistakes is how many mistakes of one command line are found at most.
+const maxMistakes = 5
+
+// read returns the steps of a command line. After a mistake whose correction is certain enough to look for the next
+// one, it goes on with that.
+func (r *run) read(words []string) (steps []command.Inspected) {
+	for {
+		steps, r.err = command.Inspect(words, r.environment)
+		if r.err == nil {
+			return steps
+		}
+		m := mistake{r.err, ruleOf(r.err), r.blamed(r.err)}
+		r.errs = append(r.errs, m)
+		corrected := r.correct(words, m)
+		if corrected == nil || len(r.errs) == maxMistakes {
+			return steps
+		}
+		words = corrected
+	}
+}
+
+// correct returns the words without a mistake, or nil.
+func (r *run) correct(words []string, m mistake) []string {
+	text, corrected := m.err.Error(), slices.Clone(words)
+	replace := func(old, new string) {
+		for i, word := range corrected {
+			corrected[i] = strings.ReplaceAll(word, old, new)
+		}
+	}
+	before := maps.Clone(r.environment)
+	_, wrong, _ := strings.Cut(text, "no such "+strings.TrimPrefix(m.rule, "unknown-")+": ")
+	switch m.rule {
+	case "unset-variable":
+		for _, match := range replaced().FindAllString(text, -1) {
+			replace(match, command.Opaque(""))
+		}
+		for _, match := range unset().FindAllStringSubmatch(text, -1) {
+			r.environment[match[1]] = command.Opaque("")
+		}
+	case "pod-field":
+		r.environment["POD_IP"], r.environment["POD_NAME"] = command.Opaque("10.0.0.1"), command.Opaque("unknown-0")
+	case "unknown-flag", "unknown-subcommand":
+		meant := meant().FindStringSubmatch(failure.Hint(m.err))
+		if meant == nil {
+			return nil
+		}
+		for i, word := range corrected {
+			if name, _, _ := strings.Cut(word, "="); name == wrong {
+				corrected[i] = meant[1] + strings.TrimPrefix(word, name)
+			}
+		}
+	}
+	if slices.Equal(words, corrected) && maps.Equal(before, r.environment) {
+		return nil
+	}
+	return corrected
+}
+
+var (
+	// unset matches the name of a variable in the error about it.
+	unset = lazy.Regexp(`environment variable ([A-Za-z_][A-Za-z0-9_.-]*) is not set`)
+	// meant matches what the program suggests.
+	meant = lazy.Regexp(`^did you mean (\S+)\?`)
+)
 
 // ruleOf returns the rule that an error of the command line belongs to.
 func ruleOf(err error) string {
@@ -179,8 +256,8 @@ func ruleOf(err error) string {
 var quoted = lazy.Regexp(`--?[a-z][a-z0-9-]*|\$\([^)]*\)|\$\{env:[^}]*\}|[^\s"';,]+`)
 
 // blamed returns the node of the word that the error of the command line is about, as far as the error tells.
-func (r *run) blamed() *yaml.Node {
-	text := r.err.Error()
+func (r *run) blamed(err error) *yaml.Node {
+	text := err.Error()
 	if i := strings.Index(text, "target "); i >= 0 { // its number, among the targets
 		var n int
 		if _, err := fmt.Sscanf(text[i:], "target %d:", &n); err == nil {
@@ -232,7 +309,7 @@ func (r *run) lastName() string {
 // kubelet replaces nothing there, as in hooks.
 func unreplaced(r *run, report report) {
 	r.definedLater(report)
-	if r.err != nil && ruleOf(r.err) == "unset-variable" || len(r.steps) == 0 {
+	if len(r.steps) == 0 || slices.ContainsFunc(r.errs, func(m mistake) bool { return m.rule == "unset-variable" }) {
 		return
 	}
 	end := len(r.nodes)

@@ -151,7 +151,8 @@ type run struct {
 	nodes       []*yaml.Node        // of the words, as they stand in the manifest; after those that the image adds
 	words       []string            // with variables replaced
 	steps       []command.Inspected // of the chain, and of chains of the program's own after --
-	err         error               // of the command line
+	errs        []mistake           // of the command line, in the order in which the program finds them
+	err         error               // the last of them, if what follows it cannot be read; then the steps are not all
 	environment map[string]string
 }
 
@@ -199,8 +200,7 @@ func (r *run) inspect() {
 		return // it runs something else, which a rule of its own reports
 	}
 	for depth := 0; depth < 3 && r.err == nil; depth++ {
-		var steps []command.Inspected
-		steps, r.err = command.Inspect(words, r.environment)
+		steps := r.read(words)
 		r.steps = append(r.steps, steps...)
 		if len(steps) == 0 {
 			return
