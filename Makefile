@@ -150,6 +150,7 @@ cluster-down: ## stops that cluster
 docs: ## writes the --help of each command into its page, and the counts of test/corpus
 	go test ./docs -count=1 -run '^TestHelp$$' -update
 	go test ./test/corpus -count=1 -run '^TestCount$$' -update
+	go test ./cmd/kubectl-initbox/lint -count=1 -run '^TestPage$$' -update
 
 .PHONY: chart
 chart: ## writes the generated files of charts/initbox, and the golden output of its tests

@@ -14,7 +14,7 @@ import (
 
 const root = "../../.."
 
-// TestClean pins that there is no finding in the manifests of this project: what the rules find, nobody should copy.
+// TestClean pins that there is no finding in the manifests of this project: people copy them.
 func TestClean(t *testing.T) {
 	checked := 0
 	for _, dir := range []string{"examples", "deploy", "test/chart/testdata/golden"} {
