@@ -54,6 +54,8 @@ func (in *input) silence() (findings []Finding) {
 		}
 		known := ruleByID(s.rule) != nil && s.rule != silenceRule.ID
 		switch {
+		case s.rule == "":
+			f.Message, f.Fix = "no rule is named", "write # initbox:ignore RULE REASON"
 		case !known:
 			f.Message, f.Fix = fmt.Sprintf("no such rule: %s", s.rule), near(s.rule, ids)+"docs/lint.md has the list"
 		case s.reason == "":
