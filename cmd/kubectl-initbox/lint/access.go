@@ -7,7 +7,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"initbox/cmd/command"
-	"initbox/cmd/kubectl-initbox/grants"
 	"initbox/cmd/kubectl-initbox/manifest"
 	"initbox/internal/kube"
 )
@@ -65,8 +64,8 @@ func (p *pod) untokened() bool {
 }
 
 func (p *pod) accountNode() (node *yaml.Node) {
-	for _, o := range p.input.objects {
-		if o.Kind == "ServiceAccount" && o.Name == p.account().Name && (o.Namespace == p.Object.Namespace || o.Namespace == "" || p.Object.Namespace == "") {
+	for _, o := range p.input.accounts[p.account().Name] {
+		if o.Namespace == p.Object.Namespace || o.Namespace == "" || p.Object.Namespace == "" {
 			node = o.Node
 		}
 	}
@@ -76,12 +75,12 @@ func (p *pod) accountNode() (node *yaml.Node) {
 // rbac reports what no Role of the input allows. The Roles may be elsewhere: it is silent unless the input has some for
 // the service account, or has the account itself, and if a Role is bound that the input does not have.
 func rbac(r *run, report report) {
-	if r.err != nil {
+	if r.err != nil || !slices.ContainsFunc(r.steps, r.asks) {
 		return
 	}
-	given, who := grants.Of(r.pod.input.objects), r.pod.account()
+	given, who := r.pod.input.grants(), r.pod.account()
 	bound := given.Bound(who)
-	if !bound && (r.pod.accountNode() == nil || !r.pod.input.hasRoles()) {
+	if !bound && (r.pod.accountNode() == nil || !r.pod.input.hasRoles) {
 		return
 	}
 	for _, s := range r.steps {
@@ -101,9 +100,4 @@ func rbac(r *run, report report) {
 		report(r.container, r.node(append(slices.Clone(n.Names), "k8s:")...), "kubectl initbox rbac -f FILE prints the Role",
 			"the service account %s may not %s %s: no Role in the input allows it", who.Name, strings.Join(n.Verbs, ", "), of)
 	}
-}
-
-// hasRoles returns whether the input has any Role that it binds.
-func (in *input) hasRoles() bool {
-	return slices.ContainsFunc(in.objects, func(o *manifest.Object) bool { return o.Kind == "RoleBinding" || o.Kind == "ClusterRoleBinding" })
 }

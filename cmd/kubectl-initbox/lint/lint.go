@@ -13,10 +13,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
 	"initbox/cmd/command"
+	"initbox/cmd/kubectl-initbox/grants"
 	"initbox/cmd/kubectl-initbox/manifest"
 	"initbox/cmd/kubectl-initbox/program"
 )
@@ -65,7 +67,16 @@ func (f Finding) String() string {
 // Check returns what is wrong with the containers that run the program, in the order of files and lines. A finding that
 // is silenced is left out; what silences without a reason, or nothing, is a finding.
 func Check(objects []*manifest.Object, o Options) []Finding {
-	in := &input{objects: objects, images: o.Images}
+	in := &input{objects: objects, images: o.Images, accounts: map[string][]*manifest.Object{}}
+	in.grants = sync.OnceValue(func() *grants.Grants { return grants.Of(objects) })
+	for _, object := range objects {
+		switch object.Kind {
+		case "ServiceAccount":
+			in.accounts[object.Name] = append(in.accounts[object.Name], object)
+		case "RoleBinding", "ClusterRoleBinding":
+			in.hasRoles = true
+		}
+	}
 	for _, object := range objects {
 		if object.Pod != nil {
 			in.pods = append(in.pods, in.newPod(object.Pod))
@@ -108,6 +119,10 @@ type input struct {
 	images   []string
 	pods     []*pod
 	findings []finding
+
+	accounts map[string][]*manifest.Object // ServiceAccounts, by name
+	hasRoles bool                          // a Role is bound
+	grants   func() *grants.Grants
 }
 
 // finding is a finding with what may silence it.
