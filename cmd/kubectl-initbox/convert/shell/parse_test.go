@@ -1,0 +1,366 @@
+package shell
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// notation returns a script in a short form: calls in parentheses, ? after what is unchecked, ~ after what is ignored.
+func notation(list []Statement) string {
+	var b strings.Builder
+	for i, s := range list {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		switch {
+		case s.Call != nil:
+			b.WriteString(callText(s.Call))
+		case s.Loop != nil:
+			b.WriteString(loopText(s.Loop))
+		case s.If != nil:
+			fmt.Fprintf(&b, "if %s {%s} else {%s}", condText(s.If.Cond), notation(s.If.Then), notation(s.If.Else))
+		}
+		b.WriteString(map[bool]string{true: "?"}[s.Unchecked] + map[bool]string{true: "~"}[s.MayFail])
+	}
+	return b.String()
+}
+
+func callText(c *Call) string {
+	var words []string
+	for _, a := range c.Set {
+		words = append(words, a.Name+"="+wordText(a.Value))
+	}
+	words = append(words, c.Path)
+	for _, a := range c.Args {
+		words = append(words, wordText(a))
+	}
+	if in := c.Stdin; in != nil && in.File != nil {
+		words = append(words, "<"+wordText(in.File))
+	} else if in != nil {
+		words = append(words, fmt.Sprintf("<<%q", wordText(in.Text)))
+	}
+	for sign, out := range map[string]*Output{">": c.Stdout, "2>": c.Stderr} {
+		if out != nil && !out.Discard {
+			words = append(words, sign+map[bool]string{true: ">"}[out.Append]+wordText(out.File))
+		}
+	}
+	if c.Dir != nil {
+		words = append(words, "@"+wordText(c.Dir))
+	}
+	if c.Umask != "" {
+		words = append(words, "umask="+c.Umask)
+	}
+	if c.Limit != 0 {
+		words = append(words, "within="+c.Limit.String())
+	}
+	text := "(" + strings.Join(words, " ") + ")"
+	if c.Pipe != nil {
+		text += "|" + callText(c.Pipe)
+	}
+	return text
+}
+
+func wordText(w Word) string {
+	text := ""
+	for _, p := range w {
+		switch {
+		case p.Glob:
+			text += "«" + p.Text + "»"
+		case p.Env == "":
+			text += p.Text
+		default:
+			text += "$" + p.Env + map[bool]string{true: "…"}[p.Split]
+			if p.Default != nil {
+				text += ":-" + wordText(p.Default)
+			}
+		}
+	}
+	if text == "" || strings.ContainsAny(text, " \n") {
+		return fmt.Sprintf("%q", text)
+	}
+	return text
+}
+
+func condText(c Cond) string {
+	text := ""
+	for i, inner := range append(append([]Cond{}, c.All...), c.Any...) {
+		if i > 0 {
+			text += map[bool]string{true: " and ", false: " or "}[c.All != nil]
+		}
+		text += condText(inner)
+	}
+	if c.Call != nil {
+		text = callText(c.Call)
+	}
+	if m := c.Match; m != nil {
+		text = callText(m.Call) + " " + m.Op + " " + wordText(m.Pattern)
+	}
+	if c.Not {
+		text = "not " + text
+	}
+	return text
+}
+
+func loopText(l *Loop) string {
+	text := "until " + condText(l.Until)
+	if l.Pause > 0 {
+		text += " every " + l.Pause.String()
+	}
+	if l.Attempts > 0 {
+		text += fmt.Sprintf(" %d times", l.Attempts)
+	}
+	if l.Timeout > 0 {
+		text += " within " + l.Timeout.String()
+	}
+	if l.Fails {
+		text += " or fail"
+	}
+	if l.Aborts {
+		text += " aborts"
+	}
+	return text
+}
+
+func lookup(name string) (string, State) {
+	switch name {
+	case "HOST":
+		return "db", Literal
+	case "LIST":
+		return "a b", Literal
+	case "EMPTY":
+		return "", Literal
+	case "IP":
+		return "", Opaque
+	case "UNSET":
+		return "", Unset
+	}
+	return "", Uncertain
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ script, want string }{
+		// Statements, and what their failures mean.
+		{"a; b", "(a)?; (b)"},
+		{"set -e; a; b", "(a); (b)"},
+		{"set -ex\na\nset +e\nb\nc", "(a); (b)?; (c)"},
+		{"a && b", "(a); (b)"},
+		{"a && b; c", "(a)?; (b)?; (c)"},
+		{"set -e; a && b; c", "(a)?; (b); (c)"},
+		{"a || true; b", "(a)~; (b)"},
+		{"set -e; a || echo failed; b", "(a)~; (b)"},
+		{"a || exit 1; b", "(a); (b)"},
+		{"a || { echo failed; exit 1; }; b", "(a); (b)"},
+		{"a || { echo failed; exit; }; b", "error: it ends|status 0"},
+		{"a || exit 0; b", "error: status 0"},
+		{"a || b", "error: only after a failure"},
+		{"a; exit $?", "(a)"},
+		{"a; exit 0", "(a)?"},
+		{"a; exit 0; b", "(a)?"},
+		{"a; exit 1", "error: ends the script with a failure"},
+		{"(set -e; a; b); c", "(a)?; (b)?; (c)"},
+		{"set -e; (a; b) || true; c", "(a)~; (b)~; (c)"},
+		{"{ a; b; } && c", "(a)?; (b); (c)"},
+		{"a && b || true; c", "error: && in a list whose failure is ignored"},
+		{"a & b", "error: background"},
+		{"! a", "error: negation"},
+		{"echo one; date; printf 'x\n' >&2; true; : ${X:-y}", ""},
+		{"echo $(date) $(hostname)", ""},
+		{"echo $(rm x)", "error: output of a command"},
+		{"echo x > /f; printf y >> /g", "(echo x >/f)?; (printf y >>/g)"},
+		{"a >/dev/null 2>&1; b 2>&1 | c; d < /in", "(a)?; (b 2>\"\")|(c)?; (d </in)"},
+		{"cat <<EOF > /f\nx $HOST\nEOF", `(cat <<"\"x $HOST\\n\"" >/f)`},
+		{"cat <<'EOF' > /f\nx $HOST\nEOF", `(cat <<"\"x $HOST\\n\"" >/f)`},
+		{"exec a b; c", "(a b)"},
+		{"exec > /log", "error: changes the shell"},
+		{"cd /x && a; cd y; b", "(a @/x)?; (b @/x/y)"},
+		{"cd y; a", "error: directory that is not known"},
+		{"umask 077; a", "(a umask=077)"},
+		{"trap 'exit 0' TERM; a", "(a)"},
+		{"trap a EXIT; b", "error: at a signal"},
+		{"timeout 5 a b; timeout -t 5 c", "(a b within=5s)?; (c within=5s)"},
+		{"eval a", "error: eval a: text that becomes a command"},
+		{". /lib.sh", "error: a file of commands"},
+		{"sh -c 'a; b'; c", "(a)?; (b)?; (c)"},
+		{"set -e; sh -ec 'a; b' ; c", "(a); (b); (c)"},
+		{"f() { a $1; }; f x; f y", "(a x)?; (a y)"},
+		{"f() { a; return 0; b; }; f; c", "(a)?; (c)"},
+		{"f() { f; }; f", "error: nested too deeply"},
+		// Words.
+		{`a "$HOST:80" '$HOST' \$HOST $HOST "$IP" $IP`, "(a $HOST:80 $HOST $HOST $HOST $IP $IP…)"},
+		{`a $LIST "$LIST" $EMPTY "$EMPTY"`, `(a a b $LIST $EMPTY)`},
+		{`X=1; Y="$X $HOST"; a $Y "$Y" $X`, `(a 1 $HOST "1 $HOST" 1)`},
+		{`X=${X:-5}; a $X`, "(a $X…:-5)"},
+		{`a ${UNSET:-5} ${HOST:-6} ${EMPTY:-7} ${IP:-8}`, "(a 5 $HOST 7 $IP…:-8)"},
+		{`X=5; a ${X:-6} $((X*2))`, "(a 5 10)"},
+		{`a *.pem "*.pem" http://x/?a=b`, "(a «*.pem» *.pem http://x/?a=b)"},
+		{"a {x,y}", "error: braces"},
+		{"a ~/x", "error: home directory"},
+		{"a $$", "error: only the running shell knows"},
+		{"a $(b)", "error: output of a command"},
+		{"a ${HOST%x}", "error: expansion of this form"},
+		{"IFS=,; a", "error: changes what the shell does"},
+		{"export A=1; B=2; a; C=3 b", "(A=1 a)?; (C=3 A=1 b)"},
+		{"HOST=x; a $HOST", "(HOST=x a x)"},
+		{"a <<< x", "error: not the same in every shell"},
+		{"a \\\n  b # c\n", "(a b)"},
+		// Conditions.
+		{"if [ -f /x ]; then a; else b; fi", "if ([ -f /x) {(a)} else {(b)}"},
+		{"[ -d /x ] || a", "if not ([ -d /x) {(a)} else {}"},
+		{"[ -d /x ] && a; b", "if ([ -d /x) {(a)?} else {}; (b)"},
+		{"[ -d /x ] && a", "error: the script fails if the condition does not hold"},
+		{`if [ "$HOST" = db ]; then a; else b; fi; c`, "(a)?; (c)"},
+		{`if [ -z "$UNSET" ]; then a; fi`, "(a)"},
+		{`case $HOST in x) a ;; d?) c;; db|y) b ;; esac`, "error: a pattern"},
+		{`case $HOST in x) a ;; db|y) b ;; *) c ;; esac`, "(b)"},
+		{"if [ -f /done ]; then echo done; exit 0; fi; a; b", "if ([ -f /done) {} else {(a)?; (b)}"},
+		{"if a; then echo ok; else echo failed; exit 1; fi; b", "(a); (b)"},
+		{"if ! a; then exit 1; fi; b", "(a); (b)"},
+		{"if a; then b; fi", "if (a) {(b)} else {}"},
+		{"if [ -f /x ]; then X=1; else X=2; fi; a $X", "error: depends on a condition"},
+		{"if [[ -f x ]]; then a; fi", "error: not in every shell"},
+		// Loops.
+		{"until a b; do echo waiting; sleep 2; done", "until (a b) every 2s"},
+		{"while ! a b; do sleep 2; done; c", "until (a b) every 2s; (c)"},
+		{"while a; do sleep 1; done", "until not (a) every 1s"},
+		{"while true; do if a; then break; fi; sleep 1; done; b", "until (a) every 1s; (b)"},
+		{"while true; do a && break; sleep 1; done", "until (a) every 1s"},
+		{"while :; do a && exit 0; sleep 1; done; b", "until (a) every 1s"},
+		{"while true; do if ! a; then sleep 1; else echo ok; break; fi; done", "until (a) every 1s"},
+		{"while true; do a; if [ $? -eq 0 ]; then break; fi; sleep 1; done", "until (a) every 1s"},
+		{"set -e; while true; do a; if [ $? = 0 ]; then break; fi; sleep 1; done", "until (a) every 1s aborts"},
+		{`until [ "$(a)" = 200 ]; do sleep 1; done`, "until (a) = 200 every 1s"},
+		{`until a | grep -q ok; do sleep 1; done`, "until (a) grep ok every 1s"},
+		{`while true; do s=$(a); if [ "$s" = 200 ]; then break; fi; sleep 1; done`, "until (a) = 200 every 1s"},
+		{`s=; while [ "$s" != 200 ]; do s=$(a); sleep 1; done`, "until not (a) != 200 every 1s"},
+		{`while true; do s=$(a); b && break; done`, "error: output of a command"},
+		{"for i in $(seq 1 30); do a && break; sleep 2; done", "until (a) every 2s 30 times"},
+		{"for i in $(seq 1 30); do a && exit 0; sleep 2; done; echo no; exit 1", "until (a) every 2s 30 times or fail"},
+		{"for i in 1 2 3; do if a; then exit 0; fi; done; exit 1", "until (a) 3 times or fail"},
+		{"for i in 1 2 3; do if a; then exit 0; fi; done; b", "error: only done if the loop before does not succeed"},
+		{"i=0; until a; do i=$((i+1)); if [ $i -ge 10 ]; then echo no; exit 1; fi; sleep 1; done", "until (a) every 1s 10 times or fail"},
+		{"i=0; until a; do [ $i -gt 10 ] && exit 1; i=$(expr $i + 1); sleep 1; done", "until (a) every 1s 12 times or fail"},
+		{"i=0; while [ $i -lt 5 ]; do a && break; i=$((i+1)); sleep 1; done; if [ $i -eq 5 ]; then exit 1; fi; b", "until (a) every 1s 5 times or fail; (b)"},
+		{"i=0; while ! a && [ $i -lt 5 ]; do i=$((i+1)); sleep 1; done; [ $i -lt 5 ] || exit 1; b", "until (a) every 1s 6 times or fail; (b)"},
+		{"i=0; until a || [ $i -eq 3 ]; do sleep 1; i=$(( $i + 1 )); done", "until (a) every 1s 4 times"},
+		{"ok=0; for i in 1 2; do if a; then ok=1; break; fi; done; [ $ok = 1 ] || exit 1; b", "until (a) 2 times or fail; (b)"},
+		{"timeout 60 sh -c 'until a; do sleep 2; done'", "until (a) every 2s within 1m0s or fail"},
+		{"timeout 60 sh -c 'until a; do sleep 2; done' || exit 1; b", "until (a) every 2s within 1m0s or fail; (b)"},
+		{"timeout 60 sh -c 'until a; do sleep 2; done'; b", "until (a) every 2s within 1m0s?; (b)"},
+		{`timeout 60 sh -c "until a $HOST $IP; do sleep 2; done"`, "until (a db $IP…) every 2s within 1m0s or fail"},
+		{"for h in x y; do until a $h; do sleep 1; done; done", "until (a x) every 1s; until (a y) every 1s"},
+		{"for h in $LIST; do until a $h; do sleep 1; done; done", "until (a a) every 1s; until (a b) every 1s"},
+		{"for h in $IP; do until a $h; do sleep 1; done; done", "until (a $IP…) every 1s"},
+		{"w() { until a $1 $2; do sleep 1; done; }; w x 1; w y 2", "until (a x 1) every 1s; until (a y 2) every 1s"},
+		{"until a && b; do sleep 1; done", "until (a) and (b) every 1s"},
+		{"until a; do b; sleep 1; done", "error: b: it runs at each attempt"},
+		{"while true; do sleep 1; done", "error: does not wait for anything"},
+		{"while a; do b && break; done", "error: a second condition"},
+		{"until a; do sleep $IP; done", "error: a pause that is not known"},
+		{"until timeout 2 a; do sleep 1; done", "until (a within=2s) every 1s"},
+		{"until a >/dev/null 2>&1; do sleep 1; done >/dev/null", "until (a) every 1s"},
+		{"for f in *.x; do a $f; done", "error: a loop over files"},
+		{"while read x; do a; done", "error: reads a variable"},
+		{"until a; do sleep 1; done &", "error: background"},
+		{"echo x | a", "(echo x)|(a)"},
+		{"X=$(date); echo $X; a", "(a)"},
+		{"X=$(b); a", "error: output of a command"},
+		{"a 'unfinished", "error: not understood"},
+		{"if a", "error: not understood"},
+	} {
+		script, err := Parse(test.script, Options{Program: "sh", Lookup: lookup})
+		got := ""
+		if err == nil {
+			got = notation(script.Body)
+		} else if !errors.As(err, new(*Error)) {
+			t.Errorf("%s: an error without a place: %v", test.script, err)
+		}
+		want, wantError := strings.CutPrefix(test.want, "error: ")
+		if wantError {
+			found := false
+			for _, w := range strings.Split(want, "|") {
+				found = found || err != nil && strings.Contains(err.Error(), w)
+			}
+			if !found {
+				t.Errorf("%s\n   got %s %v\n  want %s", test.script, got, err, test.want)
+			}
+		} else if got != want || err != nil {
+			t.Errorf("%s\n   got %s %v\n  want %s", test.script, got, err, want)
+		}
+	}
+}
+
+// TestBash reads what only bash knows.
+func TestBash(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]string{
+		"for i in {1..30}; do a && break; sleep 1; done":                 "until (a) every 1s 30 times",
+		"for ((i=0; i<30; i++)); do if a; then exit 0; fi; done; exit 1": "until (a) 30 times or fail",
+		"until (echo > /dev/tcp/db/5432); do sleep 1; done":              "until (echo >/dev/tcp/db/5432) every 1s",
+		"until </dev/tcp/db/5432; do sleep 1; done":                      "until (: </dev/tcp/db/5432) every 1s",
+		"until (exec 3<>/dev/tcp/db/5432) &>/dev/null; do sleep 1; done": "until (: </dev/tcp/db/5432) every 1s",
+		"until timeout 1 bash -c '</dev/tcp/db/5432'; do sleep 1; done":  "until (: </dev/tcp/db/5432) every 1s",
+		`while [[ "$(a)" != "ok" ]]; do sleep 1; done`:                   "until not (a) != ok every 1s",
+		"i=0; until a; do ((i++)); if ((i > 5)); then exit 1; fi; done":  "until (a) 6 times or fail",
+	} {
+		script_, err := Parse(script, Options{Program: "bash", Lookup: lookup})
+		if err != nil {
+			t.Errorf("%s: %v", script, err)
+		} else if got := notation(script_.Body); got != want {
+			t.Errorf("%s\n   got %s\n  want %s", script, got, want)
+		}
+	}
+}
+
+// TestParseHostile checks that no script takes long.
+func TestParseHostile(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"parentheses": strings.Repeat("(", 30000),
+		"braces":      strings.Repeat("{ ", 30000),
+		"ifs":         strings.Repeat("if ", 20000),
+		"nots":        strings.Repeat("! ", 30000),
+		"quotes":      strings.Repeat("$(", 30000),
+		"backquotes":  strings.Repeat("`\\", 30000),
+		"loops":       strings.Repeat("for a in 1 2 3 4 5 6 7 8 9; do ", 30) + "x" + strings.Repeat("; done", 30),
+		"doubling":    "a='x x'; " + strings.Repeat(`a="$a$a"; `, 60) + "b $a",
+		"seq":         "for i in $(seq 1 99999999999); do a; done",
+		"functions": "f0() { a; }; " + func() (s string) {
+			for i := range 60 {
+				s += fmt.Sprintf("f%d() { f%d; f%d; }; ", i+1, i, i)
+			}
+			return s
+		}() + "f60",
+		"long":    strings.Repeat("x", 1<<20),
+		"nul":     "a\x00b",
+		"counter": "i=0; until a; do i=$((i+1)); [ $i -eq -1 ] && exit 1; done",
+	} {
+		start := time.Now()
+		if _, err := Parse(script, Options{Program: "bash", Lookup: lookup}); err == nil {
+			t.Errorf("%s: accepted", name)
+		} else if !errors.As(err, new(*Error)) {
+			t.Errorf("%s: %v", name, err)
+		} else if len(err.Error()) > 400 {
+			t.Errorf("%s: a long message: %.100s…", name, err)
+		}
+		if d := time.Since(start); d > 20*time.Second {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("set -e; until nc -z $HOST 80; do sleep 1; done; X=${Y:-$(a)}; for i in 1 2; do a && break; done")
+	f.Add("i=0; while [ $i -lt 5 ]; do a && break; i=$((i+1)); done; if [ $i -eq 5 ]; then exit 1; fi; case x in x) b;; esac")
+	f.Add("f() { local x=$1; a | b; }; f 1 2>&1; timeout 5 sh -c 'c <<EOF\nx\nEOF'")
+	f.Fuzz(func(t *testing.T, script string) {
+		for _, program := range []string{"sh", "bash"} {
+			if _, err := Parse(script, Options{Program: program, Lookup: lookup}); err != nil && !errors.As(err, new(*Error)) {
+				t.Errorf("an error without a place: %v", err)
+			}
+		}
+	})
+}
