@@ -1,0 +1,464 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"initbox/cmd/kubectl-initbox/convert/shell"
+	"initbox/cmd/kubectl-initbox/manifest"
+	plurals "initbox/internal/words"
+)
+
+// readScript returns the steps that do what a script in the command line of c does. parameters are $0, $1, …. The error
+// is what stopped it, a [*shell.Error] where one word is to blame.
+func readScript(source string, parameters []string, c *manifest.Container) (Result, error) {
+	known := func(name string) (string, shell.State) { return stateOf(name, c) }
+	word, err := kubeletWord(source, c, len(c.Env))
+	if err != nil {
+		return Result{}, err
+	}
+	text, err := shell.Paste(word, known)
+	if err != nil {
+		return Result{}, err
+	}
+	list, err := words(parameters, c)
+	if err != nil {
+		return Result{}, err
+	}
+	script, err := shell.Parse(text, shell.Options{Program: shellOf(c), Parameters: list, Lookup: known})
+	if err != nil {
+		return Result{}, err
+	}
+	s := &scriptReader{c: c}
+	for _, name := range script.Pasted {
+		s.differs("the value of " + name + " was part of the script's text: it is now taken literally")
+	}
+	if err := s.statements(script.Body, true); err != nil {
+		return Result{}, err
+	}
+	return s.result()
+}
+
+// readCommand returns the steps that do what a command does that runs without a shell. A program that is not known is a
+// step without a subcommand.
+func readCommand(line []shell.Word, c *manifest.Container) (Result, error) {
+	name, ok := line[0].Literal()
+	if !ok {
+		return Result{}, stop(line[0], "a program that is not known")
+	}
+	s := &scriptReader{c: c}
+	call := &shell.Call{Pos: shell.Pos{}, Name: path.Base(name), Path: name, Args: line[1:]}
+	if err := s.statements([]shell.Statement{{Call: call}}, true); err != nil {
+		return Result{}, err
+	}
+	return s.result()
+}
+
+// stateOf returns what is known of a variable, for the reading of scripts.
+func stateOf(name string, c *manifest.Container) (string, shell.State) {
+	switch v := lookup(name, c); v.origin {
+	case inManifest:
+		return v.value, shell.Literal
+	case inPod, inConfigMap, inSecret:
+		return "", shell.Opaque
+	case nowhere:
+		return "", shell.Unset
+	}
+	return "", shell.Uncertain
+}
+
+// shellOf returns the shell that runs the script: bash, ash, or sh if it may be any of them.
+func shellOf(c *manifest.Container) string {
+	line := slices.Concat(c.Command, c.Args)
+	if len(line) == 0 {
+		return "sh"
+	}
+	name := path.Base(line[0])
+	if base := repository(c.Image); name == "ash" || name == "sh" && official(c.Image) && (base == "busybox" || base == "alpine") {
+		return "ash"
+	}
+	return name
+}
+
+// scriptReader makes steps of statements.
+type scriptReader struct {
+	c        *manifest.Container
+	items    []item
+	notes    []string
+	unused   []string
+	installs []*shell.Call
+}
+
+// item is a step, or a wait whose deadline is written when the waits beside it are known.
+type item struct {
+	step      Step
+	wait      bool
+	unbounded bool
+	limit     time.Duration
+	attempts  int // that the script makes; 0 if only their time is limited
+	goesOn    bool
+}
+
+func (s *scriptReader) differs(note string) {
+	if !slices.Contains(s.notes, note) {
+		s.notes = append(s.notes, note)
+	}
+}
+
+// statements adds the steps of a list. last says that nothing follows it.
+func (s *scriptReader) statements(list []shell.Statement, last bool) error {
+	for i, statement := range list {
+		var err error
+		switch {
+		case statement.Call != nil:
+			err = s.call(statement, last && i == len(list)-1)
+			err = at(statement.Call, err)
+		case statement.Loop != nil:
+			err = s.loop(statement)
+		default:
+			err = s.condition(statement.If)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// call adds the steps of a command that is called once.
+func (s *scriptReader) call(statement shell.Statement, last bool) error {
+	call := statement.Call
+	s.splits(call)
+	if installs(call) {
+		s.installs = append(s.installs, call)
+		return nil
+	}
+	if call.Limit > 0 {
+		return &shell.Error{Word: "timeout", Why: "a limit of the time of " + call.Name}
+	}
+	steps, err := s.steps(call, last && !statement.Unchecked && !statement.MayFail)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(steps) == 0:
+		s.unused = append(s.unused, callText(call))
+	case statement.MayFail:
+		return &shell.Error{Word: call.Name, Why: "its failure is ignored, and initbox would end with it"}
+	case statement.Unchecked:
+		s.differs("if " + call.Name + " fails, the container fails and starts again; the script went on")
+	}
+	for _, step := range steps {
+		s.items = append(s.items, item{step: step})
+	}
+	return nil
+}
+
+func (s *scriptReader) steps(call *shell.Call, last bool) ([]Step, error) {
+	if call.Name == "sleep" {
+		return s.sleep(call)
+	}
+	if f, found := commandOf(call.Name); found {
+		return f(call, s.c)
+	}
+	plain := len(call.Set) == 0 && call.Stdin == nil && call.Stdout == nil && call.Stderr == nil && call.Pipe == nil && call.Dir == nil && call.Umask == ""
+	if !last || !plain {
+		return nil, &shell.Error{Word: call.Name, Why: "a command that has no counterpart in initbox"}
+	}
+	list, err := args(append([]shell.Word{{{Text: call.Path}}}, call.Args...), s.c)
+	if err != nil {
+		return nil, err
+	}
+	return []Step{{Args: list, Inside: true, Writes: true, Why: "it runs " + call.Name + " as before"}}, nil
+}
+
+func (s *scriptReader) sleep(call *shell.Call) ([]Step, error) {
+	if len(call.Args) != 1 || call.Pipe != nil || call.Stdin != nil {
+		return nil, &shell.Error{Word: "sleep", Why: "not called with one time"}
+	}
+	text, ok := known(call.Args[0], s.c)
+	if n, err := strconv.ParseFloat(text, 64); ok && err == nil && n >= 0 {
+		text += "s"
+	}
+	if d, err := time.ParseDuration(text); !ok || err != nil || d < 0 {
+		return nil, stop(call.Args[0], "a time that is not known")
+	}
+	return []Step{{Subcommand: "sleep", Args: []string{text}, Why: "it sleeps as long"}}, nil
+}
+
+// splits notes the variables without quotes whose values are not known.
+func (s *scriptReader) splits(call *shell.Call) {
+	for ; call != nil; call = call.Pipe {
+		for _, w := range call.Args {
+			for _, p := range w {
+				if v := lookup(p.Env, s.c); p.Env != "" && p.Split && (v.origin == inConfigMap || v.origin == inSecret) {
+					s.differs("$" + p.Env + " stands without quotes: white space in its value made several words of it, which is one word now")
+				}
+			}
+		}
+	}
+}
+
+// callText returns a call for the report, without what may be a secret.
+func callText(call *shell.Call) string {
+	text := call.Name
+	for _, w := range call.Args {
+		if literal, ok := w.Literal(); !ok || strings.ContainsAny(literal, "@=\n") || len(text) > 60 {
+			return text + " …"
+		} else {
+			text += " " + literal
+		}
+	}
+	return text
+}
+
+// packageManagers are the programs that install others, with what they are called with to do so.
+var packageManagers = map[string][]string{
+	"apk": {"add", "update"}, "apt-get": {"install", "update"}, "apt": {"install", "update"}, "yum": {"install", "makecache", "update"},
+	"dnf": {"install", "makecache"}, "microdnf": {"install"}, "pip": {"install"}, "pip3": {"install"},
+}
+
+// installs reports whether a call installs other programs.
+func installs(call *shell.Call) bool {
+	for _, w := range call.Args {
+		if text, _ := w.Literal(); !strings.HasPrefix(text, "-") {
+			return slices.Contains(packageManagers[call.Name], text) && call.Pipe == nil && call.Stdin == nil && (call.Stdout == nil || call.Stdout.Discard)
+		}
+	}
+	return false
+}
+
+// condition adds the steps of an if. What only installs programs is not needed.
+func (s *scriptReader) condition(i *shell.If) error {
+	for _, list := range [][]shell.Statement{i.Then, i.Else} {
+		if slices.ContainsFunc(list, func(s shell.Statement) bool { return s.Call == nil || !installs(s.Call) }) {
+			return &shell.Error{Pos: i.Pos, Word: "if " + condText(i.Cond), Why: "a condition that initbox cannot express"}
+		}
+	}
+	for _, statement := range slices.Concat(i.Then, i.Else) {
+		s.installs = append(s.installs, statement.Call)
+	}
+	return nil
+}
+
+func condText(c shell.Cond) string {
+	switch {
+	case c.Call != nil:
+		return callText(c.Call)
+	case c.Match != nil:
+		return callText(c.Match.Call)
+	}
+	return "…"
+}
+
+// loop adds the wait that a loop is.
+func (s *scriptReader) loop(statement shell.Statement) error {
+	loop := statement.Loop
+	waits, err := s.until(loop.Until)
+	if err != nil {
+		var e *shell.Error
+		if errors.As(err, &e) && e.Pos.Line == 0 {
+			e.Pos = loop.Pos
+		}
+		return err
+	}
+	if loop.Aborts {
+		s.differs("an attempt that failed ended the script, because of set -e, and the kubelet started it again; now the wait goes on")
+	}
+	for _, w := range waits {
+		it := item{step: w, wait: true, attempts: loop.Attempts, limit: loop.Timeout}
+		each := loop.Pause
+		for i, f := range w.Flags {
+			if d, err := time.ParseDuration(f.Value); f.Name == "attempt-timeout" && err == nil {
+				each += d
+			}
+			if f.Name == "timeout" { // of an attempt
+				d, _ := time.ParseDuration(f.Value)
+				each += d
+				it.step.Flags = slices.Delete(slices.Clone(w.Flags), i, i+1)
+				break
+			}
+		}
+		if loop.Attempts > 0 {
+			it.limit = time.Duration(loop.Attempts) * (each + limitOf(loop.Until))
+			if it.limit < time.Minute && each < time.Second {
+				it.limit = 5 * time.Minute // an attempt has no time of its own
+			}
+		}
+		it.unbounded = it.limit == 0
+		it.goesOn = !it.unbounded && !loop.Fails
+		s.items = append(s.items, it)
+	}
+	return nil
+}
+
+// limitOf returns how long the attempts of a condition may take, as far as the script says it.
+func limitOf(c shell.Cond) (d time.Duration) {
+	for _, inner := range slices.Concat(c.All, c.Any) {
+		d += limitOf(inner)
+	}
+	if c.Match != nil {
+		d += c.Match.Call.Limit
+	}
+	if c.Call != nil {
+		d += c.Call.Limit
+	}
+	return d
+}
+
+// until returns the waits for a condition.
+func (s *scriptReader) until(c shell.Cond) ([]Step, error) {
+	switch {
+	case c.Call != nil:
+		s.splits(c.Call)
+		f, found := probes[c.Call.Name]
+		if !found {
+			return nil, &shell.Error{Pos: c.Call.Pos, Word: c.Call.Name, Why: "a condition that initbox does not wait for"}
+		}
+		step, err := f(c.Call, s.c)
+		if err == nil && c.Not {
+			step, err = gone(step, c.Call)
+		}
+		return []Step{step}, at(c.Call, err)
+	case c.Match != nil:
+		s.splits(c.Match.Call)
+		m := *c.Match
+		if c.Not {
+			op, found := opposite[m.Op]
+			if !found {
+				return nil, &shell.Error{Pos: m.Call.Pos, Word: "! " + m.Op, Why: "a wait until something is not printed any more"}
+			}
+			m.Op = op
+		}
+		f, found := comparisons[m.Call.Name]
+		if !found {
+			return nil, &shell.Error{Pos: m.Call.Pos, Word: m.Call.Name, Why: "a comparison that initbox does not wait for"}
+		}
+		step, err := f(&m, s.c)
+		return []Step{step}, at(m.Call, err)
+	case c.All != nil && !c.Not:
+		var all []Step
+		for _, inner := range c.All {
+			steps, err := s.until(inner)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, steps...)
+		}
+		s.differs("each condition must have held, not all at the same moment")
+		return all, nil
+	case c.Any != nil && c.Not: // not (a or b)
+		var all shell.Cond
+		for _, inner := range c.Any {
+			inner.Not = !inner.Not
+			all.All = append(all.All, inner)
+		}
+		return s.until(all)
+	}
+	return nil, &shell.Error{Word: "||", Why: "a wait for one of several conditions"}
+}
+
+// opposite are the comparisons that hold if others do not.
+var opposite = map[string]string{
+	"=": "!=", "!=": "=", "-n": "-z", "-z": "-n", "-eq": "-ne", "-ne": "-eq", "-lt": "-ge", "-ge": "-lt", "-gt": "-le", "-le": "-gt",
+}
+
+// result returns the steps in order.
+func (s *scriptReader) result() (Result, error) {
+	var steps []Step
+	for i := 0; i < len(s.items); {
+		it := s.items[i]
+		for i++; i < len(s.items) && together(it, s.items[i]); i++ {
+			it = merge(it, s.items[i])
+		}
+		if it.wait {
+			s.deadline(&it)
+		}
+		steps = append(steps, it.step)
+	}
+	steps, err := settle(steps, s.c)
+	if err != nil {
+		return Result{}, err
+	}
+	for _, call := range s.installs {
+		if slices.ContainsFunc(steps, func(s Step) bool { return s.Inside }) {
+			return Result{}, &shell.Error{Pos: call.Pos, Word: callText(call), Why: "what it installs may be needed by what else runs in the image"}
+		}
+		s.unused = append(s.unused, callText(call))
+	}
+	return Result{Steps: steps, Differs: s.notes, Unused: s.unused}, nil
+}
+
+// together reports whether two waits, one after the other, are the same as one for both.
+func together(a, b item) bool {
+	return a.wait && b.wait && a.step.Subcommand == b.step.Subcommand && a.step.Inside == b.step.Inside && slices.Equal(a.step.Flags, b.step.Flags) &&
+		a.goesOn == b.goesOn && a.unbounded == b.unbounded
+}
+
+func merge(a, b item) item {
+	a.step.Args = slices.Clone(a.step.Args)
+	for _, target := range b.step.Args {
+		if !slices.Contains(a.step.Args, target) {
+			a.step.Args = append(a.step.Args, target)
+		}
+	}
+	for _, d := range b.step.Differs {
+		if !slices.Contains(a.step.Differs, d) {
+			a.step.Differs = append(slices.Clone(a.step.Differs), d)
+		}
+	}
+	if !strings.Contains(a.step.Why, b.step.Why) {
+		a.step.Why += "; " + b.step.Why
+	}
+	a.step.Writes, a.step.AsRoot = a.step.Writes || b.step.Writes, a.step.AsRoot || b.step.AsRoot
+	a.limit += b.limit
+	a.attempts += b.attempts
+	return a
+}
+
+// deadline adds --timeout to a wait.
+func (s *scriptReader) deadline(it *item) {
+	limit := 5 * time.Minute
+	switch {
+	case it.unbounded:
+		s.differs("it gives up after 5 minutes, and the kubelet starts it again; the script waited forever")
+	case it.attempts > 0:
+		limit = roundUp(it.limit)
+		s.differs(fmt.Sprintf("it gives up after %s instead of after %s, however long an attempt takes", limitText(limit), plurals.Plural(it.attempts, "attempt")))
+	default:
+		limit = it.limit
+	}
+	if it.goesOn {
+		s.differs("it fails if the wait is in vain; the script went on, although nothing was ready")
+	}
+	it.step.Flags = append(slices.Clone(it.step.Flags), Flag{"timeout", limitText(limit)})
+}
+
+// roundUp returns a duration that is not shorter and that people write.
+func roundUp(d time.Duration) time.Duration {
+	unit := 5 * time.Second
+	switch {
+	case d > 10*time.Minute:
+		unit = time.Minute
+	case d > 2*time.Minute:
+		unit = 30 * time.Second
+	}
+	return (d + unit - 1) / unit * unit
+}
+
+// limitText returns a duration as people write it: 5m, 90s, 1m30s.
+func limitText(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
