@@ -35,8 +35,8 @@ func (s server) target(scheme string, c *manifest.Container) (string, error) {
 	return text, nil
 }
 
-// clientVariables returns an error for a variable of the container, or one that is set for the call, that a client reads
-// and initbox would read differently or not at all. Those in known are translated.
+// clientVariables returns an error for a variable, of the container or in front of the call, that a client reads and
+// initbox would read differently or not at all. Those in known are translated.
 func clientVariables(call *shell.Call, c *manifest.Container, prefix, known string) error {
 	names := []string{}
 	for _, s := range call.Set {
@@ -53,7 +53,7 @@ func clientVariables(call *shell.Call, c *manifest.Container, prefix, known stri
 	return nil
 }
 
-// setFor reports whether a variable is set for the call itself, so that initbox will not find it in its environment.
+// setFor reports whether a variable is set in front of the call, so that initbox will not find it in its environment.
 func setFor(call *shell.Call, name string) bool {
 	return slices.ContainsFunc(call.Set, func(s shell.Assignment) bool { return s.Name == name })
 }
