@@ -119,11 +119,16 @@ func httpURL(w, login shell.Word, c *manifest.Container) (text, scheme string, e
 	switch {
 	case err != nil, u.Hostname() == "", u.Scheme != "http" && u.Scheme != "https":
 		return "", "", stop(w, "not a URL of an HTTP server")
+	case otherProtocols[u.Port()]:
+		return "", "", stop(w, "not the port of an HTTP server: some versions of curl succeed there all the same")
 	case strings.Contains(u.Path+"/", "/./"), strings.Contains(u.Path+"/", "/../"), u.Host != strings.Trim(u.Host, ":"):
 		return "", "", stop(w, "a URL that programs write in different ways")
 	}
 	return text + written, u.Scheme, nil
 }
+
+// otherProtocols are ports of servers that do not speak HTTP, with which old versions of curl are content (HTTP/0.9).
+var otherProtocols = set("21 22 25 53 389 636 1433 1521 2181 3306 4222 5432 5433 5672 6379 9042 9092 11211 26379 27017")
 
 // knownPrefix returns what is known of the beginning of a word.
 func knownPrefix(w shell.Word, c *manifest.Container) string {
@@ -368,7 +373,7 @@ func wgetRequest(call *shell.Call, c *manifest.Container) (r request, g given, e
 	switch {
 	case len(g.args) != 1:
 		return r, g, &shell.Error{Pos: call.Pos, Word: call.Name, Why: "not called with one URL"}
-	case !g.has("spider") && output != "-" && output != "/dev/null":
+	case !g.has("spider") && output != "-" && output != "/dev/null" && (g.has("O") || !staysInContainer(call, c)):
 		return r, g, &shell.Error{Pos: call.Pos, Word: call.Name, Why: "it writes a file"}
 	case g.has("user") != g.has("password"):
 		return r, g, &shell.Error{Pos: call.Pos, Word: "--user", Why: "a user without a password"}
@@ -392,6 +397,11 @@ func wgetRequest(call *shell.Call, c *manifest.Container) (r request, g given, e
 	}
 	r.flags, err = attempts(g.get("T"))
 	return r, g, err
+}
+
+// staysInContainer reports whether a file in the working directory is in no volume, and so is not found by others.
+func staysInContainer(call *shell.Call, c *manifest.Container) bool {
+	return call.Dir == nil && (len(c.VolumeMounts) == 0 || c.WorkingDir == "" && bareImage(c.Image) && !mounted("/", c))
 }
 
 // wgetTLS says whether the certificate is verified: GNU's wget does, BusyBox's does not, and Alpine's does in some

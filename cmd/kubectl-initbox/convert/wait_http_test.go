@@ -23,7 +23,7 @@ func TestCurl(t *testing.T) {
 		"curl -fs --cert /shared/c --key /shared/k https://api/":   "wait-for-service https://api/#no-redirect&cert-file=/shared/c&key-file=/shared/k",
 		"curl -fs api:8080/health":                                 "wait-for-service http://api:8080/health#no-redirect",
 		"curl -fs $HOST:8080/health":                               "wait-for-service http://$(HOST):8080/health#no-redirect",
-		"curl -fs http://$HOST:$PORT/":                             "wait-for-service http://$(HOST):$(PORT)/#no-redirect",
+		"curl -fs http://$HOST:$PORT/":                             "!not the port of an HTTP server",
 		"curl -fs $URL":                                            "wait-for-service $(URL)#no-redirect",
 		"curl -fs $URL/x":                                          "wait-for-service $(URL)/x#no-redirect",
 		"curl -fs http://$CHOST/":                                  "wait-for-service http://$(CHOST)/#no-redirect",

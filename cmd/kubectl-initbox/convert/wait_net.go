@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"net/netip"
 	"path"
 	"slices"
@@ -253,6 +254,114 @@ func oneOf(g given, names ...string) (found []string) {
 func withAttempts(flags []Flag, w shell.Word) ([]Flag, error) {
 	more, err := attempts(w)
 	return append(flags, more...), err
+}
+
+// digMatch is dig +short, which asks a name server, without the search list, for records of type A.
+func digMatch(m *shell.Match, c *manifest.Container) (Step, error) {
+	refused := noMatch(m, "not whether dig +short NAME prints anything")
+	text, _ := m.Pattern.Literal()
+	if err := noPipes(m.Call); err != nil || m.Op != "-n" && (!strings.HasPrefix(m.Op, "grep") || text != "." || m.Op == "grep -F") {
+		return Step{}, cmp.Or(err, error(refused))
+	}
+	var name shell.Word
+	recorded, short, search := "A", false, false
+	for _, w := range m.Call.Args {
+		switch text, ok := w.Literal(); {
+		case ok && text == "+short":
+			short = true
+		case ok && text == "+search":
+			search = true
+		case ok && set("A AAAA SRV MX NS TXT CNAME")[strings.ToUpper(text)]:
+			recorded = strings.ToUpper(text)
+		case ok && strings.ContainsAny(text[:min(1, len(text))], "+-@"):
+			return Step{}, stop(w, "an option that is not known to mean the same here")
+		case name != nil:
+			return Step{}, stop(w, "a second name")
+		default:
+			name = w
+		}
+	}
+	if name == nil || !short {
+		return Step{}, refused
+	}
+	s, err := dns(name, true, c)
+	if err != nil {
+		return s, err
+	}
+	if text, ok := name.Literal(); !search && (!ok || !strings.HasSuffix(text, ".")) {
+		s.Args[0] += "." // no search list
+	}
+	s.Flags, s.Why = append(s.Flags, Flag{"type", recorded}), "dig +short prints the records"
+	s.Differs = []string{"a CNAME that leads to no record does not count"}
+	return s, nil
+}
+
+// telnetMatch looks for the line that telnet prints when it is connected.
+func telnetMatch(m *shell.Match, c *manifest.Container) (Step, error) {
+	call := *m.Call
+	call.Stdin = nil // what it sends
+	text, _ := m.Pattern.Literal()
+	if err := noPipes(&call); err != nil || len(call.Args) != 2 || !strings.HasPrefix(m.Op, "grep") || !set("Connected Connected%to Escape%character")[strings.ReplaceAll(text, " ", "%")] {
+		return Step{}, cmp.Or(err, error(noMatch(m, "not the line with which telnet HOST PORT says that it is connected")))
+	}
+	return tcp("tcp", call.Args[0], call.Args[1], c)
+}
+
+// echoMatch is a text that echo or printf sends to a program, whose output is compared.
+func echoMatch(m *shell.Match, c *manifest.Container) (Step, error) {
+	to := m.Call.Pipe
+	if to == nil || to.Stdin != nil || !set("nc ncat telnet")[to.Name] || len(m.Call.Args) > 1 {
+		return Step{}, noMatch(m, "not the answer of a server that is known here")
+	}
+	call := *to
+	call.Stdin = &shell.Input{}
+	if len(m.Call.Args) == 1 {
+		text, ok := m.Call.Args[0].Literal()
+		if !ok {
+			return Step{}, stop(m.Call.Args[0], "a text that is not known")
+		}
+		call.Stdin.Text = shell.Word{{Text: strings.TrimSuffix(text, `\n`)}}
+	}
+	sent := &shell.Match{Call: &call, Op: m.Op, Pattern: m.Pattern}
+	if to.Name == "telnet" {
+		return telnetMatch(sent, c)
+	}
+	return netcatMatch(sent, c)
+}
+
+// netcatMatch is a four-letter word that is sent to ZooKeeper.
+func netcatMatch(m *shell.Match, c *manifest.Container) (Step, error) {
+	call := *m.Call
+	in := call.Stdin
+	call.Stdin = nil
+	g, err := optionsOf("w=; q=; N; v").read(call.Args)
+	if err := cmp.Or(noPipes(&call), err); err != nil {
+		return Step{}, err
+	}
+	want, _ := m.Pattern.Literal()
+	if in == nil || len(g.args) != 2 {
+		return Step{}, noMatch(m, "not the answer to a word that it is sent")
+	}
+	word, _ := in.Text.Literal()
+	equal, pattern := m.Op == "=" || m.Op == "==", strings.HasPrefix(m.Op, "grep")
+	known := false
+	switch strings.TrimSpace(word) {
+	case "ruok":
+		known = (equal || pattern) && want == "imok"
+	case "srvr", "stat":
+		known = pattern && set("Mode Mode:")[want]
+	}
+	if !known {
+		return Step{}, noMatch(m, "not ZooKeeper's answer to ruok or srvr")
+	}
+	address, err := hostPort(g.args[0], g.args[1], c)
+	if err != nil {
+		return Step{}, err
+	}
+	s := wait("the server of ZooKeeper answers", "zookeeper://"+address)
+	s.Differs = []string{"the server must also serve requests: it answers ruok even without a quorum"}
+	s.Flags, err = attempts(g.get("w"))
+	return s, err
 }
 
 // grpcHealth is grpc_health_probe, whose status is 0 if the health service reports SERVING:

@@ -402,6 +402,39 @@ func mysql(call *shell.Call, c *manifest.Container) (Step, error) {
 	return sqlStep("the server accepts the login, and answers a query", text), nil
 }
 
+// mysqlMatch compares the one value that mysql -N -B prints, as psqlMatch does.
+func mysqlMatch(m *shell.Match, c *manifest.Container) (Step, error) {
+	if err := noPipes(m.Call); err != nil {
+		return Step{}, err
+	}
+	g, password, err := mysqlOptionsOf(m.Call)
+	if err != nil {
+		return Step{}, err
+	}
+	query := g.get("e")
+	sql, _ := query.Literal()
+	found := selection().FindStringSubmatch(sql)
+	want, err := patternOf(m)
+	numeric := want != "" && strings.Trim(want, "0123456789") == ""
+	switch {
+	case err != nil:
+		return Step{}, err
+	case query == nil || found == nil || setsOf().MatchString(sql) || len(g.args) > 1:
+		return Step{}, &shell.Error{Pos: m.Call.Pos, Word: m.Call.Name, Why: "not called with one SELECT"}
+	case !g.has("N") || !numeric || sqlOperators[strings.Replace(m.Op, "=", "-eq", 1)] == "" && sqlOperators[m.Op] == "":
+		return Step{}, noMatch(m, "not a number that is compared with what mysql -N prints")
+	}
+	if len(g.args) == 1 {
+		g.options["D"] = g.args
+	}
+	text, err := mysqlTarget(g, password, true, m.Call, c)
+	if err != nil {
+		return Step{}, err
+	}
+	operator := cmp.Or(sqlOperators[m.Op], "=")
+	return sqlStep("the value that mysql prints is as compared", text+"#query="+settingPlace.encode("SELECT ("+found[1]+") "+operator+" "+want)), nil
+}
+
 // redisServer returns the target of redis-cli, and the command that it sends.
 func redisServer(call *shell.Call, c *manifest.Container) (text string, command []shell.Word, login bool, err error) {
 	g, err := optionsOf("h=; p=; a pass=; user=; n=; no-auth-warning; raw; no-raw; e; t=; tls; cacert=; insecure; cert=; key=; sni=").read(call.Args)

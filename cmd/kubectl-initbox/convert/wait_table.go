@@ -1,6 +1,9 @@
 package convert
 
 import (
+	"slices"
+	"time"
+
 	"initbox/cmd/kubectl-initbox/convert/shell"
 	"initbox/cmd/kubectl-initbox/manifest"
 )
@@ -8,35 +11,49 @@ import (
 // The tables of waits. Each has a file for its family.
 var (
 	probes = map[string]probe{
-		"":                  bashTCP,
-		":":                 bashTCP,
-		"cat":               bashTCP,
-		"echo":              bashTCP,
-		"exec":              bashTCP,
-		"printf":            bashTCP,
-		"true":              bashTCP,
-		"nc":                netcat,
-		"ncat":              netcat,
-		"netcat":            netcat,
-		"curl":              curl,
-		"getent":            client{"", getent}.probe(),
-		"host":              client{"4; 6; W=; t=", host}.probe(),
-		"nslookup":          nslookup,
-		"wget":              wget,
-		"kubectl":           kubectl,
-		"mariadb":           mysql,
-		"mariadb-admin":     mysqladmin,
-		"mysql":             mysql,
-		"mysqladmin":        mysqladmin,
-		"pg_isready":        client{"h host=; p port=; U username=; d dbname=; t timeout=; q quiet", pgIsReady}.probe(),
-		"psql":              psql,
-		"redis-cli":         redisCLI,
-		"valkey-cli":        redisCLI,
-		"test":              testFile,
-		"grpc_health_probe": client{"addr=; service=; connect-timeout=; rpc-timeout=; tls; tls-no-verify; tls-ca-cert=; tls-server-name=; user-agent=; v", grpcHealth}.goProbe(),
-		"grpc-health-probe": client{"addr=; service=; connect-timeout=; rpc-timeout=; tls; tls-no-verify; tls-ca-cert=; tls-server-name=; user-agent=; v", grpcHealth}.goProbe(),
+		"":                     bashTCP,
+		":":                    bashTCP,
+		"cat":                  bashTCP,
+		"echo":                 bashTCP,
+		"exec":                 bashTCP,
+		"printf":               bashTCP,
+		"true":                 bashTCP,
+		"nc":                   netcat,
+		"ncat":                 netcat,
+		"netcat":               netcat,
+		"curl":                 curl,
+		"getent":               client{"", getent}.probe(),
+		"dig":                  never("it also succeeds if there is no such name; compare what dig +short prints"),
+		"drill":                never("it also succeeds if there is no such name"),
+		"rabbitmqctl":          never("it asks a node by Erlang's own protocol, which does not say where AMQP listens"),
+		"rabbitmq-diagnostics": never("it asks a node by Erlang's own protocol, which does not say where AMQP listens"),
+		"pgrep":                never("it looks for a process of its own container"),
+		"telnet":               never("its status depends on how the connection ends"),
+		"host":                 client{"4; 6; W=; t=", host}.probe(),
+		"nslookup":             nslookup,
+		"wget":                 wget,
+		"kubectl":              kubectl,
+		"mariadb":              mysql,
+		"mariadb-admin":        mysqladmin,
+		"mysql":                mysql,
+		"mysqladmin":           mysqladmin,
+		"pg_isready":           client{"h host=; p port=; U username=; d dbname=; t timeout=; q quiet", pgIsReady}.probe(),
+		"psql":                 psql,
+		"redis-cli":            redisCLI,
+		"valkey-cli":           redisCLI,
+		"test":                 testFile,
+		"grpc_health_probe":    client{"addr=; service=; connect-timeout=; rpc-timeout=; tls; tls-no-verify; tls-ca-cert=; tls-server-name=; user-agent=; v", grpcHealth}.goProbe(),
+		"grpc-health-probe":    client{"addr=; service=; connect-timeout=; rpc-timeout=; tls; tls-no-verify; tls-ca-cert=; tls-server-name=; user-agent=; v", grpcHealth}.goProbe(),
 	}
 	comparisons = map[string]comparison{
+		"dig":        digMatch,
+		"mariadb":    mysqlMatch,
+		"mysql":      mysqlMatch,
+		"nc":         netcatMatch,
+		"ncat":       netcatMatch,
+		"telnet":     telnetMatch,
+		"echo":       echoMatch,
+		"printf":     echoMatch,
 		"curl":       curlMatch,
 		"kubectl":    kubectlMatch,
 		"psql":       psqlMatch,
@@ -88,6 +105,22 @@ func (p client) run(read func(options, []shell.Word) (given, error), call *shell
 		return Step{}, err
 	}
 	return p.step(g, call, c)
+}
+
+// never returns the probe of a program whose status says something else.
+func never(why string) probe {
+	return func(call *shell.Call, _ *manifest.Container) (Step, error) {
+		return Step{}, &shell.Error{Pos: call.Pos, Word: call.Name, Why: why}
+	}
+}
+
+// limited returns a step whose attempts end after a time, as those of timeout 5 nc … do; 0 means none.
+func limited(s Step, limit time.Duration) Step {
+	if limit > 0 && !slices.ContainsFunc(s.Flags, func(f Flag) bool { return f.Name == "attempt-timeout" }) {
+		s.Flags = append(slices.Clone(s.Flags), Flag{"attempt-timeout", limit.String()})
+		s.Differs = slices.DeleteFunc(slices.Clone(s.Differs), func(d string) bool { return d == attemptEnds })
+	}
+	return s
 }
 
 // wait returns the step that waits for targets.

@@ -285,3 +285,45 @@ func inspect(t *testing.T, text string, step Step) {
 		t.Errorf("%s: initbox does not take %q: %v", text, line, err)
 	}
 }
+
+func TestAnswers(t *testing.T) {
+	matched{
+		{"dig +short mydb.shop.svc.cluster.local", "-n", ""}:                         "wait-for-dns mydb.shop.svc.cluster.local. --type=A",
+		{"dig +short SRV _pg._tcp.mydb.", "grep", "."}:                               "wait-for-dns _pg._tcp.mydb. --type=SRV",
+		{"dig +short +search mydb", "-n", ""}:                                        "wait-for-dns mydb --type=A",
+		{"dig +short $HOST", "-n", ""}:                                               "wait-for-dns $(HOST). --type=A",
+		{"dig +short mydb", "=", "10.0.0.1"}:                                         "!dig +short",
+		{"dig mydb", "-n", ""}:                                                       "!dig +short",
+		{"dig @10.0.0.10 +short mydb", "-n", ""}:                                     "!@10.0.0.10",
+		{"dig +short x y", "-n", ""}:                                                 "!a second name",
+		{"telnet mydb 5432", "grep", "Connected"}:                                    "wait-for-service tcp://mydb:5432",
+		{"telnet mydb 5432", "grep", "Connected to"}:                                 "wait-for-service tcp://mydb:5432",
+		{"telnet mydb 5432", "grep", "refused"}:                                      "!not the line",
+		{"echo ruok | nc zoo 2181", "=", "imok"}:                                     "wait-for-service zookeeper://zoo:2181",
+		{"echo ruok | nc -w 2 $HOST.$NS 2181", "grep", "imok"}:                       "wait-for-service zookeeper://$(HOST).$(NS):2181 --attempt-timeout=2s",
+		{"echo srvr | nc zoo 2181", "grep", "Mode"}:                                  "wait-for-service zookeeper://zoo:2181",
+		{"echo srvr | nc zoo 2181", "grep", "leader"}:                                "!not ZooKeeper's",
+		{"echo PING | nc cache 6379", "grep", "PONG"}:                                "!not ZooKeeper's",
+		{"echo quit | telnet mydb 5432", "grep", "Connected"}:                        "wait-for-service tcp://mydb:5432",
+		{"echo x | sed s/x/y/", "=", "y"}:                                            "!not the answer",
+		{"nc -z mydb 1", "grep", "open"}:                                             "!-z",
+		{"mysql -h mydb -u app -p$PW -N -B -e 'select count(*) from x'", "-gt", "0"}: `wait-for-service "mysql://app:${env:PW}@mydb#query=SELECT (select count(*) from x) > 0"`,
+		{"mysql -h mydb -u app -p$PW -N -e 'select count(*) from x' shop", "=", "3"}: `wait-for-service "mysql://app:${env:PW}@mydb/shop#query=SELECT (select count(*) from x) = 3"`,
+		{"mysql -h mydb -u app -p$PW -e 'select count(*) from x'", "=", "3"}:         "!mysql -N",
+		{"mysql -h mydb -u app -p$PW -N -e 'drop table x'", "=", "3"}:                "!one SELECT",
+	}.test(t)
+	probed{
+		"dig mydb":                "!compare what dig",
+		"drill mydb":              "!no such name",
+		"telnet mydb 1":           "!how the connection ends",
+		"rabbitmqctl status":      "!Erlang",
+		"pgrep x":                 "!its own container",
+		"curl http://mydb:3306":   "!not the port of an HTTP server",
+		"curl telnet://mydb:3306": "wait-for-service tcp://mydb:3306",
+	}.test(t, waitContainer())
+	step, err := curl(callOf("curl -f http://api/"), waitContainer())
+	expect(t, "timeout 2 curl", limited(step, 2e9), err, "wait-for-service http://api/#no-redirect --attempt-timeout=2s")
+	c := waitContainer()
+	c.VolumeMounts = nil
+	probed{"wget -q http://api/": "wait-for-service http://api/#status=200-299"}.test(t, c)
+}

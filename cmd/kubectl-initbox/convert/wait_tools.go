@@ -386,7 +386,7 @@ func (v *samples) restore(targets []string) []string {
 	return restored
 }
 
-// environment is that of the container.
+// environment returns the environment of the container.
 func (v *samples) environment() translate.Environment {
 	return translate.Environment{
 		Lookup: func(name string) (string, bool) {
