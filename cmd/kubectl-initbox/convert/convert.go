@@ -49,6 +49,7 @@ type Step struct {
 	writes    string                         // the only file that it writes, if it is one whose text may still grow
 	appends   func(Step) Step                // adds a text to the step that writes the same file
 	owns      []string                       // directories below which it gives everything an owner
+	download  *download                      // that it makes, unless a later step does so elsewhere
 	ownerless *ownerless                     // what has another owner, unless a later step owns it
 }
 

@@ -78,7 +78,7 @@ func (k *files) copyAll(c copying, sources []location, to location) ([]Step, err
 	}
 	var steps []Step
 	for _, from := range sources {
-		if d := k.downloads[from.value]; d != nil && len(sources) == 1 && !c.recursive {
+		if d := k.downloads[from.value]; d != nil && d.at.mount == nil && len(sources) == 1 && !c.recursive && !d.removed {
 			return k.placeDownload(d, to)
 		}
 		s, err := k.copyOne(c, from, to, len(sources) > 1)

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"initbox/cmd/kubectl-initbox/convert/shell"
@@ -265,6 +266,10 @@ func (k *files) chmod(call *shell.Call) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d := k.downloads[all[0].value]; d != nil && len(all) == 1 && !d.used {
+		d.settings = append(slices.DeleteFunc(d.settings, func(s string) bool { return strings.HasPrefix(s, "mode=") }), setting)
+		return nil, nil
+	}
 	return k.each(all, func(p location, s *Step) (string, error) {
 		s.Why = "prepare changes the mode where it differs"
 		mode := setting
@@ -339,9 +344,13 @@ func (k *files) rm(call *shell.Call) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	all = k.notDownloads(all)
 	var steps []Step
 	for _, p := range all {
+		if d := k.downloads[p.value]; d != nil && p.pattern == "" && !d.removed {
+			d.removed = true
+			k.made(p, absent)
+			continue
+		}
 		step := k.removeOne
 		if p.pattern != "" {
 			step = k.removeMatching

@@ -23,10 +23,8 @@ const (
 // files is what is known of a container's files while its steps are settled, one after the other: what the steps so far
 // have made decides what the next one means.
 type files struct {
-	c     *manifest.Container
-	kinds map[string]kind // by place.value
-	// downloads are the files in the container's own file system that a fetch would write. What unpacks or moves one
-	// of them becomes a fetch to where it is wanted.
+	c         *manifest.Container
+	kinds     map[string]kind // by place.value
 	downloads map[string]*download
 	texts     map[string]bool // files whose whole text a step has written, by place.value
 	flat      map[string]bool // directories with nothing but files that a step has copied, by place.value
@@ -61,10 +59,8 @@ func settle(steps []Step, c *manifest.Container) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, d := range k.downloads {
-		if !d.used {
-			return nil, at(d.call, &shell.Error{Word: name, Why: "in no volume: what is written there is lost when the container ends"})
-		}
+	if settled, err = withoutUsed(settled); err != nil {
+		return nil, err
 	}
 	if err := owned(settled); err != nil {
 		return nil, err

@@ -11,6 +11,11 @@ var (
 		"rm":      deferred((*files).rm),
 		"ln":      deferred((*files).ln),
 		"cp":      deferred((*files).cp),
+		"curl":    deferred((*files).curl),
+		"wget":    deferred((*files).wget),
+		"tar":     deferred((*files).tar),
+		"unzip":   deferred((*files).unzip),
+		"mv":      deferred((*files).mv),
 		"install": deferred((*files).install),
 
 		"echo":     prints((*files).write),

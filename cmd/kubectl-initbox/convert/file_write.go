@@ -48,6 +48,9 @@ func (k *files) output(call *shell.Call) (p location, appended bool, err error) 
 
 // write writes the text of echo, printf and : to a file, or the value of a parameter of the kernel.
 func (k *files) write(call *shell.Call) ([]Step, error) {
+	if call.Pipe != nil && strings.HasPrefix(call.Pipe.Name, "sha") {
+		return k.checksum(call)
+	}
 	text, err := k.printed(call)
 	if err != nil {
 		return nil, err
