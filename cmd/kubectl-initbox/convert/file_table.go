@@ -1,5 +1,7 @@
 package convert
 
+import "initbox/cmd/translate"
+
 // The tables of what writes files.
 var (
 	fileCommands = map[string]command{
@@ -11,6 +13,8 @@ var (
 		"rm":      deferred((*files).rm),
 		"ln":      deferred((*files).ln),
 		"cp":      deferred((*files).cp),
+		"git":     deferred((*files).git),
+		"find":    deferred((*files).find),
 		"curl":    deferred((*files).curl),
 		"wget":    deferred((*files).wget),
 		"tar":     deferred((*files).tar),
@@ -30,5 +34,10 @@ var (
 		"du": prints(nil), "date": prints(nil), "pwd": prints(nil), "uname": prints(nil), "env": prints(nil), "printenv": prints(nil),
 		"sync": prints(nil),
 	}
-	fileTools = map[string]tool{}
+	fileTools = map[string]tool{
+		"git-sync":    compatible("git-clone", "git-sync", translate.GitSync),
+		"k8s-sidecar": compatible("kube-get", "k8s-sidecar", translate.K8sSidecar),
+		"git":         gitTool, // alpine/git, bitnami/git
+		"curl":        programTool("curl", (*files).curl),
+	}
 )
