@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	initbox "initbox/cmd/command"
 	"initbox/cmd/kubectl-initbox/convert/shell"
 	"initbox/cmd/kubectl-initbox/manifest"
 )
@@ -238,8 +239,76 @@ func TestFileCommands(t *testing.T) {
 			if c.differs == "" && differs != "" || !strings.Contains(differs, c.differs) {
 				t.Errorf("differs: %q, want %q", differs, cmp.Or(c.differs, "nothing"))
 			}
+			inspected(t, lineOf(steps))
 			if c.inside != slices.ContainsFunc(steps, func(s Step) bool { return s.Inside }) {
 				t.Errorf("inside: %v", !c.inside)
+			}
+		})
+	}
+}
+
+// inspected fails the test unless initbox accepts the command line.
+func inspected(t *testing.T, words []string) {
+	t.Helper()
+	if len(words) == 0 {
+		return
+	}
+	kubelet := strings.NewReplacer("$(SUB)", "logs", "$(NAME)", "a-0", "$$", "$")
+	for i, w := range words {
+		words[i] = kubelet.Replace(w)
+	}
+	if _, err := initbox.Inspect(words, map[string]string{"SUB": "logs", "NAME": "a-0", "PASSWORD": "x", "KEY": "x"}); err != nil {
+		t.Errorf("initbox does not accept %q: %v", words, err)
+	}
+}
+
+func TestFileTools(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		tool, args string
+		env        []corev1.EnvVar
+		want       string
+		stops      string
+	}{
+		{tool: "git", args: "clone --depth 1 https://git.example/a /empty/a", want: "git-clone https://git.example/a /empty/a --depth=1"},
+		{tool: "curl", args: "-fLo /empty/a https://repo.example/a", want: "fetch https://repo.example/a /empty/a"},
+		{tool: "curl", args: "-fLo a https://repo.example/a", stops: "not an absolute path"},
+		{tool: "git-sync", args: "--repo=https://git.example/a --root=/empty --one-time", want: "git-clone --compat=git-sync --repo=https://git.example/a --root=/empty --one-time"},
+		{tool: "git-sync", args: "--repo=https://git.example/a --root=/empty", stops: "it keeps running"},
+		{tool: "git-sync", args: "--repo=https://git.example/a --root=/git --one-time", stops: "in no volume"},
+		{tool: "git-sync", env: []corev1.EnvVar{{Name: "GIT_SYNC_REPO", Value: "https://git.example/a"}, {Name: "GIT_SYNC_ONE_TIME", Value: "true"}, {Name: "GIT_SYNC_ROOT", Value: "/empty"}}, want: "git-clone --compat=git-sync"},
+		{tool: "git-sync", args: "--repo=https://git.example/a --root=/empty --one-time --exechook-command=/x", stops: "exechook-command"},
+		{tool: "k8s-sidecar", env: []corev1.EnvVar{{Name: "LABEL", Value: "dashboard"}, {Name: "FOLDER", Value: "/empty/d"}, {Name: "METHOD", Value: "LIST"}}, want: "kube-get --compat=k8s-sidecar"},
+		{tool: "k8s-sidecar", env: []corev1.EnvVar{{Name: "LABEL", Value: "dashboard"}, {Name: "FOLDER", Value: "/empty/d"}}, stops: "it keeps running"},
+		{tool: "k8s-sidecar", env: []corev1.EnvVar{{Name: "LABEL", Value: "d"}, {Name: "FOLDER", Value: "/empty"}, {Name: "METHOD", Value: "LIST"}, {Name: "SCRIPT", Value: "/x"}}, stops: "SCRIPT"},
+	} {
+		t.Run(c.tool+" "+c.args, func(t *testing.T) {
+			t.Parallel()
+			container := storageContainer(t)
+			container.Env = c.env
+			var list []shell.Word
+			for text := range strings.FieldsSeq(c.args) {
+				list = append(list, parseWord(text))
+			}
+			steps, err := fileTools[c.tool](list, container)
+			if c.stops != "" {
+				if err == nil || !strings.Contains(err.Error(), c.stops) {
+					t.Fatalf("want an error with %q, got %v: %q", c.stops, err, lineOf(steps))
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(lineOf(steps), " "); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			words, env := lineOf(steps), map[string]string{}
+			for _, e := range c.env {
+				env[e.Name] = e.Value
+			}
+			if _, err := initbox.Inspect(words, env); err != nil {
+				t.Errorf("initbox does not accept %q: %v", words, err)
 			}
 		})
 	}
