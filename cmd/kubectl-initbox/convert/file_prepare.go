@@ -104,11 +104,11 @@ func (k *files) mkdir(call *shell.Call) ([]Step, error) {
 			return "", noPattern(p)
 		case k.kind(p) == file:
 			return "", stop(p.word, "a file, where a directory is to be")
-		case existing && !o.has("p"):
+		case existing && !o.has("p") && k.guarded != p.value:
 			return "", stop(p.word, "mkdir without -p fails if the directory is there from an earlier run, and the script may depend on that")
 		case existing && mode != "":
 			return "", stop(p.word, "mkdir -m only sets the mode of a directory that it makes, and it may exist")
-		case !o.has("p"):
+		case !o.has("p") && k.guarded != p.value:
 			s.differs("it is no failure if the directory " + p.value + " exists")
 		}
 		k.made(p, directory)
@@ -376,7 +376,7 @@ func (k *files) removeOne(p location, recursive, force bool) (Step, error) {
 		return s, stop(p.word, "a volume is mounted there, or below it, which rm cannot remove")
 	case p.slash:
 		return s, stop(p.word, "rm of a path with a slash at its end")
-	case !force && what == unknown:
+	case !force && what == unknown && k.guarded != p.value:
 		return s, stop(p.word, "rm without -f fails if it does not exist, and the script may depend on that")
 	case !recursive && what == directory:
 		return s, stop(p.word, "a directory, which rm without -r does not remove")

@@ -26,6 +26,7 @@ type files struct {
 	c         *manifest.Container
 	kinds     map[string]kind // by place.value
 	downloads map[string]*download
+	guarded   string          // the path that a condition is about, which what follows makes or changes
 	texts     map[string]bool // files whose whole text a step has written, by place.value
 	flat      map[string]bool // directories with nothing but files that a step has copied, by place.value
 }

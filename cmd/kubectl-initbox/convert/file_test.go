@@ -314,6 +314,60 @@ func TestFileTools(t *testing.T) {
 	}
 }
 
+func TestFileConditions(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		condition, then, want, stops string
+	}{
+		{condition: "test ! -d /data/db", then: "mkdir /data/db", want: "prepare /data/db"},
+		{condition: "test ! -f /empty/a", then: "touch /empty/a", want: "prepare /empty/a#file"},
+		{condition: "test ! -f /data/a", then: "cp /config/a /data/a", want: "copy /config/a:/data/a#unless=/data/a"},
+		{condition: "test ! -e /empty/done", then: "cp -rT /app /empty", want: "copy /app:/empty#mode=go-w&dir-mode=go-w&links=keep&unless=/empty/done"},
+		{condition: "test ! -f /data/a.jar", then: "curl -fLo /data/a.jar https://repo.example/a", want: "fetch https://repo.example/a#no-overwrite /data/a.jar"},
+		{condition: "test ! -d /empty/db", then: "mkdir -p /empty/x; curl -fL https://repo.example/a.tgz | tar xz --no-same-owner -C /empty", want: "prepare /empty/x -- fetch https://repo.example/a.tgz#unpack&unless=/empty/db /empty/"},
+		{condition: "test ! -d /empty/db", then: "curl -fLo /tmp/a https://repo.example/a.tgz; tar xzf /tmp/a --no-same-owner -C /empty; rm -f /tmp/a", want: "fetch https://repo.example/a.tgz#unpack&unless=/empty/db /empty/"},
+		{condition: "test ! -f /data/a", then: "echo x > /data/a", want: "render --inline=/data/a=x\n --no-overwrite"},
+		{condition: "test -f /data/a", then: "rm /data/a", want: "prepare /data/a#absent"},
+		{condition: "test -d /data/db", then: "chown -R 999 /data/db", want: "prepare /data/db#owner=999&recursive&if-exists"},
+		{condition: "test -f /data/a", then: "cp /data/a /empty/b", want: "copy /data/a:/empty/b#mode=go-w&optional"},
+		{condition: "test -f /data/a", then: "chmod 600 /data/a", want: "prepare /data/a#file&mode=0600&if-exists"},
+		{condition: "test ! -d /empty/db", then: "mkdir -p /empty/db; cp /config/a /empty/db/", stops: "/empty/db: a condition"},
+		{condition: "test ! -f /empty/a", then: "touch /empty/a; chown 9 /empty/a", stops: "/empty/a: a condition"},
+		{condition: "test ! -f /empty/a", then: "mkdir -p /empty/b", stops: "/empty/a: a condition"},
+		{condition: "test ! -f /empty/a", then: "rm -rf /empty/b", stops: "/empty/a: a condition"},
+		{condition: "test ! -d /empty/.git", then: "git clone https://git.example/a /empty", stops: "/empty/.git: a condition"},
+		{condition: "test -f /data/a", then: "rm -rf /empty/b", stops: "/data/a: a condition"},
+		{condition: "test -d /opt/app", then: "mkdir -p /empty/a", stops: "depends on the image"},
+		{condition: "test -n /opt", then: "mkdir -p /empty/a", stops: "not on a file"},
+		{condition: "test ! -f /tmp/$KEY", then: "mkdir -p /empty/a", stops: "KEY"},
+	} {
+		t.Run(c.condition+" "+c.then, func(t *testing.T) {
+			t.Parallel()
+			container := storageContainer(t)
+			var then []Step
+			for _, call := range calls(t, c.then) {
+				more, err := fileCommands[call.Name](call, container)
+				if err != nil {
+					t.Fatal(err)
+				}
+				then = append(then, more...)
+			}
+			steps, err := conditional(shell.Cond{Call: parseCall(t, c.condition)}, then, container)
+			if err == nil {
+				steps, err = settle(steps, container)
+			}
+			switch got := strings.Join(lineOf(steps), " "); {
+			case c.stops != "" && (err == nil || !strings.Contains(err.Error(), c.stops)):
+				t.Errorf("want an error with %q, got %v: %s", c.stops, err, got)
+			case c.stops == "" && (err != nil || got != c.want):
+				t.Errorf("got  %s, %v\nwant %s", got, err, c.want)
+			case c.stops == "":
+				inspected(t, lineOf(steps))
+			}
+		})
+	}
+}
+
 // fileCase is a script and the command line that replaces it, or what stops the conversion.
 type fileCase struct {
 	script string

@@ -1,0 +1,212 @@
+package convert
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"initbox/cmd/kubectl-initbox/convert/shell"
+	"initbox/cmd/kubectl-initbox/manifest"
+)
+
+// conditional returns the steps that do what then does if a file exists or not, or a directory is empty. Where the
+// subcommands have no setting for that, it is an error.
+func conditional(cond shell.Cond, then []Step, c *manifest.Container) ([]Step, error) {
+	test, err := fileTestOf(cond)
+	if err != nil {
+		return nil, err
+	}
+	return []Step{{settle: func(k *files) ([]Step, error) {
+		steps, err := k.conditional(test, then)
+		return steps, at(test.call, err)
+	}}}, nil
+}
+
+// fileTest is a condition on a path.
+type fileTest struct {
+	call  *shell.Call
+	path  shell.Word
+	op    string // -e, -f, -d, or ls: that it has something in it
+	holds bool   // rather than that it does not
+}
+
+func (t fileTest) stop() error {
+	return stop(t.path, "a condition that the commands it decides about have no setting for")
+}
+
+// fileTestOf reads [ -f PATH ], [ ! -e PATH ], and [ -z "$(ls -A PATH)" ].
+func fileTestOf(cond shell.Cond) (fileTest, error) {
+	t := fileTest{holds: !cond.Not}
+	switch {
+	case cond.Call != nil && cond.Call.Name == "test":
+		t.call = cond.Call
+		words := cond.Call.Args
+		if len(words) == 3 && words[0].String() == "!" {
+			t.holds, words = !t.holds, words[1:]
+		}
+		if len(words) == 2 {
+			t.op, t.path = words[0].String(), words[1]
+		}
+		if t.op == "-e" || t.op == "-f" || t.op == "-d" {
+			return t, nil
+		}
+	case cond.Match != nil && cond.Match.Call.Name == "ls" && (cond.Match.Op == "-z" || cond.Match.Op == "-n"):
+		t.call = cond.Match.Call
+		g, err := optionsOf("A almost-all; 1").read(t.call.Args)
+		if t.holds = t.holds == (cond.Match.Op == "-n"); err == nil && len(g.args) == 1 && g.has("A") {
+			t.op, t.path = "ls", g.args[0]
+			return t, nil
+		}
+	}
+	return t, &shell.Error{Word: "if", Why: "a condition that is not on a file or a directory"}
+}
+
+func (k *files) conditional(t fileTest, then []Step) ([]Step, error) {
+	p, err := k.place(t.path, t.call)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.pattern != "":
+		return nil, noPattern(p)
+	case p.mount == nil:
+		return nil, stop(t.path, "whether it exists depends on the image")
+	}
+	before := maps.Clone(k.kinds)
+	if t.holds && t.op != "-e" && before[p.value] == unknown {
+		k.kinds[p.value] = map[string]kind{"-f": file, "-d": directory, "ls": directory}[t.op]
+	}
+	k.guarded = p.value
+	steps, err := k.settle(then)
+	k.guarded = ""
+	if err != nil {
+		return nil, err
+	}
+	for path, what := range k.kinds { // that it has made may be there or not
+		if before[path] != what && !(path == p.value && !t.holds) {
+			delete(k.kinds, path)
+		}
+	}
+	for path, what := range before { // and what it has removed
+		if k.kinds[path] != what {
+			delete(k.kinds, path)
+		}
+	}
+	if steps, err = k.finalDownloads(steps); err != nil {
+		return nil, err
+	}
+	steps = slices.Clone(join(steps))
+	switch {
+	case t.op == "ls" && !t.holds:
+		return steps, t.ifEmpty(p, steps)
+	case t.op == "ls":
+		return nil, t.stop()
+	case t.holds:
+		return steps, t.ifExists(p, steps)
+	}
+	return steps, t.unlessExists(p, steps)
+}
+
+// finalDownloads returns the steps with their downloads as they are now: no later command uses what may not be there.
+func (k *files) finalDownloads(steps []Step) ([]Step, error) {
+	steps, err := withoutUsed(steps)
+	for i := range steps {
+		if d := steps[i].download; d != nil {
+			delete(k.downloads, d.at.value)
+			steps[i].download = nil
+		}
+	}
+	return steps, err
+}
+
+// ifEmpty adds the setting that makes a copy only fill an empty directory.
+func (t fileTest) ifEmpty(p location, steps []Step) error {
+	if len(steps) != 1 || steps[0].Subcommand != "copy" || len(steps[0].Args) != 1 || !copiesTo(steps[0].Args[0], p.text) {
+		return t.stop()
+	}
+	steps[0].Args[0] = setting(steps[0].Args[0], "if-empty")
+	steps[0].differs("lost+found in " + p.value + " does not count")
+	return nil
+}
+
+func copiesTo(pair, to string) bool {
+	_, destination, _ := strings.Cut(pair, ":")
+	destination, _, _ = strings.Cut(destination, "#")
+	return strings.TrimSuffix(destination, "/") == to
+}
+
+// setting adds a setting to an argument, unless it has that.
+func setting(argument, name string) string {
+	path, settings, any := strings.Cut(argument, "#")
+	if slices.Contains(strings.Split(settings, "&"), name) {
+		return argument
+	}
+	if !any {
+		return path + "#" + name
+	}
+	return argument + "&" + name
+}
+
+// ifExists adds the settings that make steps do nothing if the path does not exist.
+func (t fileTest) ifExists(p location, steps []Step) error {
+	for _, s := range steps {
+		for i, a := range s.Args {
+			path, settings, _ := strings.Cut(a, "#")
+			source, _, _ := strings.Cut(path, ":")
+			switch {
+			case s.Subcommand == "prepare" && path == p.text && settings == "absent":
+			case s.Subcommand == "prepare" && path == p.text && settings != "" && !strings.HasPrefix(settings, "link="):
+				s.Args[i] = setting(a, "if-exists")
+			case s.Subcommand == "copy" && (source == p.text || strings.HasPrefix(source, p.text+"/")):
+				s.Args[i] = setting(a, "optional")
+			default:
+				return t.stop()
+			}
+		}
+		if s.Subcommand != "prepare" && s.Subcommand != "copy" || s.ownerless != nil && s.Subcommand == "prepare" {
+			return t.stop()
+		}
+	}
+	return nil
+}
+
+// unlessExists adds the settings that make steps do nothing if the path exists. Only the last step may make the path.
+func (t fileTest) unlessExists(p location, steps []Step) error {
+	for i := range steps {
+		s := &steps[i]
+		last := i == len(steps)-1
+		switch {
+		case last && s.Subcommand == "prepare" && t.onlyMakes(p, s.Args):
+		case s.Subcommand == "prepare" && !last && t.directoriesBeside(p, s.Args):
+			s.differs("directories are made even if " + p.value + " exists")
+		case last && s.Subcommand == "copy" && len(s.Args) == 1:
+			s.Args[0] = setting(s.Args[0], "unless="+escapeValue(p.text))
+		case last && s.Subcommand == "fetch" && len(s.Args) == 2 && s.Args[1] == p.text:
+			s.Args[0] = setting(s.Args[0], "no-overwrite")
+		case last && s.Subcommand == "fetch" && len(s.Args) == 2:
+			s.Args[0] = setting(s.Args[0], "unless="+escapeValue(p.text))
+		case last && s.Subcommand == "render" && s.writes == p.value && len(s.Args) == 0:
+			s.Flags = append(slices.Clone(s.Flags), Flag{"no-overwrite", ""})
+		default:
+			return t.stop()
+		}
+		if last && (s.writes == p.value || len(s.Args) > 0 && (copiesTo(s.Args[0], p.text) || s.Args[len(s.Args)-1] == p.text)) {
+			s.ownerless = nil // nothing is there that had another owner
+		}
+		s.writes = ""
+	}
+	return nil
+}
+
+// onlyMakes reports whether the arguments of prepare only make the path, which does nothing if it is there.
+func (t fileTest) onlyMakes(p location, args []string) bool {
+	return !slices.ContainsFunc(args, func(a string) bool {
+		return !(a == p.text && t.op != "-f") && !(a == p.text+"#file" && t.op != "-d")
+	})
+}
+
+// directoriesBeside reports whether the arguments of prepare only make directories, which the path is none of.
+func (t fileTest) directoriesBeside(p location, args []string) bool {
+	return !slices.ContainsFunc(args, func(a string) bool {
+		return strings.Contains(a, "#") || within(p.text, a)
+	})
+}
