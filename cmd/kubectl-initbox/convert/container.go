@@ -228,7 +228,19 @@ func (c *Change) fill(image string) (err error) {
 		return err
 	}
 	c.place(image)
+	if c.User != nil && nonRoot(c.Container) {
+		return fmt.Errorf("its image %s runs as root, which runAsNonRoot forbids", failure.Printable(c.Container.Image))
+	}
 	return nil
+}
+
+// nonRoot reports whether the kubelet would refuse a container that runs as root.
+func nonRoot(c *manifest.Container) bool {
+	if own := c.SecurityContext; own != nil && own.RunAsNonRoot != nil {
+		return *own.RunAsNonRoot
+	}
+	all := c.Pod.Spec.SecurityContext
+	return all != nil && all.RunAsNonRoot != nil && *all.RunAsNonRoot
 }
 
 // place decides in which image the steps run, and as which user.

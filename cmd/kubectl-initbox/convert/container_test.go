@@ -1,0 +1,154 @@
+package convert
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"initbox/cmd/kubectl-initbox/manifest"
+)
+
+// containerOf returns the container of a Pod with these lines in its specification.
+func containerOf(t *testing.T, container, pod string) *manifest.Container {
+	t.Helper()
+	text := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  initContainers:\n  - {name: a, %s}\n  containers: [{name: app, image: app}]\n%s", container, pod)
+	objects, err := manifest.Read("web.yaml", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects[0].Pod.Containers[0]
+}
+
+// TestPlace pins in which image and as which user what writes files runs: the owner of the files must stay what it was.
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	write := []Step{{Subcommand: "prepare", Args: []string{"/data"}, Writes: true}}
+	network := []Step{{Subcommand: "wait-for-service", Args: []string{"tcp://db:5432"}}, {Subcommand: "wait-for-dns", Args: []string{"db"}}}
+	for _, tt := range []struct {
+		container, pod string
+		steps          []Step
+		want           string
+	}{
+		{"image: busybox", "", network, "image of initbox"},
+		{"image: example.com/tools", "", network, "image of initbox"},
+		{"image: example.com/tools", "", []Step{{Subcommand: "wait-for-service", Args: []string{"file:///data/ready"}}}, "own image"},
+		{"image: example.com/tools", "", []Step{{Subcommand: "wait-for-service", Args: []string{"https://db#ca-file=/ca"}}}, "own image"},
+		{"image: busybox", "", write, "image of initbox, user 0"},
+		{"image: 'docker.io/library/busybox:1.36@sha256:00'", "", write, "image of initbox, user 0"},
+		{"image: 'registry.example/mirror/library/alpine:3'", "", write, "image of initbox, user 0"},
+		{"image: example.com/busybox", "", write, "own image"}, // whoever made it may have set a user
+		{"image: busybox, securityContext: {runAsUser: 0}", "", write, "image of initbox"},
+		{"image: busybox, securityContext: {runAsUser: 1000}", "", write, "image of initbox"},
+		{"image: busybox, securityContext: {runAsUser: 33}", "", write, "own image"}, // its group is in /etc/passwd
+		{"image: app, securityContext: {runAsUser: 1000}", "", write, "own image"},
+		{"image: app, securityContext: {runAsUser: 1000}", "  securityContext: {runAsGroup: 1000}", write, "image of initbox"},
+		{"image: app", "  securityContext: {runAsUser: 0}", write, "image of initbox"},
+		{"image: app", "", write, "own image"},
+		{"image: busybox, volumeMounts: [{name: a, mountPath: /bin/}]", "", network, "own image"},
+		{"image: busybox, volumeMounts: [{name: a, mountPath: /sleep}]", "", network, "own image"},
+		{"image: busybox, volumeMounts: [{name: a, mountPath: /data}]", "", network, "image of initbox"},
+		{"image: busybox", "", []Step{{Subcommand: "copy", Args: []string{"/a:/b"}, Inside: true}}, "own image"},
+	} {
+		c := &Change{Result: &Result{Container: containerOf(t, tt.container, tt.pod), Steps: tt.steps}}
+		if err := c.fill("initbox"); err != nil {
+			t.Errorf("%s: %v", tt.container, err)
+			continue
+		}
+		got := "image of initbox"
+		if c.Inside {
+			got = "own image"
+		}
+		if c.User != nil {
+			got += fmt.Sprintf(", user %d", *c.User)
+		}
+		if got != tt.want {
+			t.Errorf("%s %s: %v in %s, want %s", tt.container, tt.pod, c.Words, got, tt.want)
+		}
+	}
+}
+
+// TestRefused pins what is kept whatever the rules know.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	write := []Step{{Subcommand: "prepare", Args: []string{"/data"}, Writes: true}}
+	for _, tt := range []struct {
+		container string
+		steps     []Step
+		want      string
+	}{
+		{"image: busybox, securityContext: {runAsNonRoot: true}", write, "runs as root, which runAsNonRoot forbids"},
+		{"image: busybox", []Step{{Subcommand: "prepare", Args: []string{"/data#no-such-setting"}}}, "initbox would refuse"},
+		{"image: busybox", []Step{{Subcommand: "wait-for-service", Args: []string{"tcp://db:70000"}}}, "initbox would refuse"},
+		{"image: busybox", []Step{{Args: []string{"/app/server"}, Inside: true}}, "it runs its own program"},
+		{"image: busybox", nil, "it does nothing that initbox would do"},
+	} {
+		c := &Change{Result: &Result{Container: containerOf(t, tt.container, ""), Steps: tt.steps}}
+		if err := c.fill("initbox"); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.container, err, tt.want)
+		}
+	}
+	for container, want := range map[string]string{
+		"image: busybox, command: [sh]":                       "reads its script from its input",
+		"image: busybox, command: [sh, /init.sh]":             "it runs the script /init.sh, which is not in the manifest",
+		"image: busybox, command: [bash, --rcfile, a, -c, b]": "--rcfile: an option of bash that convert does not know",
+		"image: app":                   "it runs the program of its image, app",
+		"image: app, args: [sh]":       "it runs the program of its image, app",
+		"image: app, command: [sh, 1]": "Kubernetes would refuse it",
+	} {
+		if change := Container(containerOf(t, container, ""), "initbox", nil); change.Verdict != Kept || !strings.Contains(change.Why, want) {
+			t.Errorf("%s: %s, %s; want %q", container, change.Verdict, change.Why, want)
+		}
+	}
+}
+
+// TestMountedScript pins which file of which ConfigMap is the script that a container runs.
+func TestMountedScript(t *testing.T) {
+	t.Parallel()
+	objects, err := manifest.Read("web.yaml", bytes.NewReader([]byte(`apiVersion: v1
+kind: ConfigMap
+metadata: {name: scripts}
+data: {wait.sh: the script, other.sh: another}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: scripts, namespace: elsewhere}
+data: {more.sh: a third}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  volumes:
+  - {name: all, configMap: {name: scripts}}
+  - {name: one, configMap: {name: scripts, items: [{key: other.sh, path: dir/renamed.sh}]}}
+  - {name: data, emptyDir: {}}
+  initContainers:
+  - name: a
+    image: busybox
+    volumeMounts:
+    - {name: all, mountPath: /scripts/}
+    - {name: one, mountPath: /scripts/one}
+    - {name: all, mountPath: /wait, subPath: wait.sh}
+    - {name: data, mountPath: /scripts/data}
+  containers: [{name: app, image: app}]
+`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := objects[2].Pod.Containers[0]
+	for file, want := range map[string]string{
+		"/scripts/wait.sh":            "the script",
+		"/scripts/../scripts/wait.sh": "the script",
+		"/wait":                       "the script",
+		"/scripts/one/dir/renamed.sh": "another",
+		"/scripts/one/other.sh":       "",
+		"/scripts/data/wait.sh":       "",
+		"/scripts/more.sh":            "",
+		"/elsewhere/wait.sh":          "",
+	} {
+		if got, _ := mountedScript(file, c, objects); got != want {
+			t.Errorf("%s is %q, want %q", file, got, want)
+		}
+	}
+}
