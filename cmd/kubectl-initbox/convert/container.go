@@ -279,8 +279,8 @@ func chain(steps []Step) (line []string, err error) {
 			line = append(line, "--")
 		}
 		if s.Subcommand == "" {
-			if i == 0 || i < len(steps)-1 || !s.Inside || len(s.Args) == 0 {
-				return nil, errors.New("it runs its own program")
+			if i < len(steps)-1 || !s.Inside || len(s.Args) == 0 || !slices.ContainsFunc(steps, waits) {
+				return nil, fmt.Errorf("it runs its own program, %s", failure.Printable(strings.Join(s.Args[:min(1, len(s.Args))], "")))
 			}
 			line = append(line, s.Args...)
 			continue
@@ -292,6 +292,10 @@ func chain(steps []Step) (line []string, err error) {
 	}
 	return line, nil
 }
+
+// waits reports whether the step waits for a service. It is worth an install container in front of a program that stays;
+// a mkdir is not.
+func waits(s Step) bool { return s.Subcommand == "wait-for-service" || s.Subcommand == "wait-for-dns" }
 
 // words returns the step as it is typed.
 func (s Step) words() []string {
@@ -359,12 +363,26 @@ func keepUser(c *manifest.Container) (inside bool, user *int64) {
 	switch root := int64(0); {
 	case uid != nil && (*uid == 0 || gid != nil):
 		return false, nil
-	case uid != nil: // images have users of their own below 1000, and 65534
-		return !official(c.Image) || *uid < 1000 || *uid == 65534, nil
+	case uid != nil:
+		return !official(c.Image) || !unknownUser(c.Image, *uid), nil
 	case official(c.Image):
 		return false, &root
 	}
 	return true, nil
+}
+
+// unknownUser reports whether an official image does not have the user in its /etc/passwd, so that its group is 0: they
+// have system users, nobody (65534), guest (405, alpine) and a first user (1000, ubuntu).
+func unknownUser(image string, uid int64) bool {
+	switch base := repository(image); {
+	case uid > 1000:
+		return uid != 65534
+	case uid == 1000:
+		return base != "ubuntu"
+	case uid >= 200:
+		return uid != 405 && slices.Contains([]string{"busybox", "alpine", "debian"}, base)
+	}
+	return false
 }
 
 // hides reports whether something is mounted where the program is, or one of its links.

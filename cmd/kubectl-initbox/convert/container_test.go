@@ -37,10 +37,13 @@ func TestPlace(t *testing.T) {
 		{"image: busybox", "", write, "image of initbox, user 0"},
 		{"image: 'docker.io/library/busybox:1.36@sha256:00'", "", write, "image of initbox, user 0"},
 		{"image: 'registry.example/mirror/library/alpine:3'", "", write, "image of initbox, user 0"},
-		{"image: example.com/busybox", "", write, "own image"}, // whoever made it may have set a user
+		{"image: example.com/busybox", "", write, "own image"}, // its Dockerfile may set a user
 		{"image: busybox, securityContext: {runAsUser: 0}", "", write, "image of initbox"},
 		{"image: busybox, securityContext: {runAsUser: 1000}", "", write, "image of initbox"},
-		{"image: busybox, securityContext: {runAsUser: 33}", "", write, "own image"}, // its group is in /etc/passwd
+		{"image: 'alpine:3', securityContext: {runAsUser: 999}", "", write, "image of initbox"},
+		{"image: 'alpine:3', securityContext: {runAsUser: 405}", "", write, "own image"},
+		{"image: ubuntu, securityContext: {runAsUser: 1000}", "", write, "own image"}, // has a group of its own, 1000
+		{"image: busybox, securityContext: {runAsUser: 33}", "", write, "own image"},  // its group is in /etc/passwd
 		{"image: app, securityContext: {runAsUser: 1000}", "", write, "own image"},
 		{"image: app, securityContext: {runAsUser: 1000}", "  securityContext: {runAsGroup: 1000}", write, "image of initbox"},
 		{"image: app", "  securityContext: {runAsUser: 0}", write, "image of initbox"},
