@@ -24,7 +24,8 @@ Examples:
   helm template . | kubectl initbox convert -f - -o report
   kubectl initbox convert -- sh -c 'until nc -z db 5432; do sleep 2; done'
 
-Containers that are kept are listed on stderr, and are no failure.
+Containers that are kept are listed on stderr, and are no failure. A command alone is taken
+for that of a container of busybox, which runs as root, and its paths for those of a volume.
 `
 
 func (s *streams) convert() *cli.Command {
@@ -57,14 +58,14 @@ func (s *streams) convert() *cli.Command {
 }
 
 func (s *streams) convertFiles(c *cli.Context, as convert.Output) error {
+	objects, err := s.objects(c)
+	if err != nil {
+		return err
+	}
 	image := c.String("image")
 	reports := as == convert.Report || as == convert.JSON
 	if image == "" && !reports {
 		return failure.WithHint(usagef("no image: the containers that are written need one"), "--image registry.example/initbox:TAG, or $INITBOX_IMAGE; -o report needs none")
-	}
-	objects, err := s.objects(c)
-	if err != nil {
-		return err
 	}
 	conversion := convert.New(objects, image, c.StringSlice("container"))
 	if err := conversion.Write(s.stdout, as); err != nil || reports {
@@ -76,11 +77,15 @@ func (s *streams) convertFiles(c *cli.Context, as convert.Output) error {
 	return nil
 }
 
-// convertCommand converts a command line alone, as that of a container in an image of busybox.
+// convertCommand converts a command line alone, as that of a container of busybox all of whose paths are in a volume.
 func (s *streams) convertCommand(line []string, as convert.Output) error {
-	pod := &manifest.Pod{Object: &manifest.Object{File: &manifest.File{}}}
-	container := &manifest.Container{Pod: pod, Init: true, Container: corev1.Container{Image: "busybox", Command: line}}
-	change := convert.Container(container, "initbox", nil)
+	const volume = "volume"
+	pod := &manifest.Pod{Object: &manifest.Object{File: &manifest.File{}}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{
+		Name: volume, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: volume}},
+	}}}}
+	change := convert.Container(&manifest.Container{Pod: pod, Init: true, Container: corev1.Container{
+		Image: "busybox", Command: line, VolumeMounts: []corev1.VolumeMount{{Name: volume, MountPath: "/"}},
+	}}, "initbox", nil)
 	if as == convert.JSON {
 		if err := (&convert.Conversion{Changes: []*convert.Change{change}}).Write(s.stdout, as); err != nil {
 			return err

@@ -73,6 +73,13 @@ func (e *editor) pair(key string, value *yaml.Node, depth int) []string {
 	if value.Kind == yaml.AliasNode {
 		value = value.Alias
 	}
+	if value.Style&yaml.LiteralStyle != 0 {
+		lines := []string{key + ": |"}
+		for l := range strings.Lines(value.Value) {
+			lines = append(lines, "  "+strings.TrimSuffix(l, "\n"))
+		}
+		return lines
+	}
 	short := flow(value, false)
 	if value.Kind == yaml.ScalarNode || isFlow(value) || scalars(value) && len(short)+len(key)+depth+2 <= width {
 		return []string{key + ": " + short}
