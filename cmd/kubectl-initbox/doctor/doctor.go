@@ -72,6 +72,7 @@ type Pod struct {
 	status    *corev1.ContainerStatus
 	init      bool
 	ours      bool   // it runs initbox
+	guessed   bool   // what it waits for was found in a text that is not understood wholly
 	path      string // of the container in its owner
 	object    *manifest.Object
 }

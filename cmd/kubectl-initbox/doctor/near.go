@@ -14,6 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"initbox/cmd/kubectl-initbox/lint"
+	"initbox/cmd/kubectl-initbox/manifest"
+	"initbox/cmd/kubectl-initbox/program"
 	"initbox/internal/kube"
 	"initbox/internal/words"
 )
@@ -35,6 +38,9 @@ func (d *doctor) examine(ctx context.Context, p *Pod, depth int) {
 	}
 	d.node(ctx, p)
 	d.warnings(ctx, p)
+	if p.container != nil {
+		d.mistakes(ctx, p)
+	}
 }
 
 // unscheduled says why no node runs the Pod.
@@ -287,6 +293,21 @@ func (d *doctor) warnings(ctx context.Context, p *Pod) {
 			f.Text += " (" + words.Seconds(age.Round(time.Minute)) + " ago)"
 		}
 		p.add(f)
+	}
+}
+
+// mistakes adds what lint finds in the container that holds the Pod, where that cannot work.
+func (d *doctor) mistakes(ctx context.Context, p *Pod) {
+	if c := d.manifest(ctx, p); c == nil || !program.Runs(c, nil) {
+		return
+	}
+	for _, f := range lint.Check([]*manifest.Object{p.object}, lint.Options{}) {
+		told := func(g Finding) bool {
+			return g.About == "command line" || strings.Contains(g.Text, f.Message) || strings.Contains(p.Message, f.Message)
+		}
+		if f.Severity == lint.Error && f.Container == p.container.Name && !slices.ContainsFunc(p.Findings, told) {
+			p.add(Finding{About: f.Rule, Text: f.Message, Fix: f.Fix})
+		}
 	}
 }
 

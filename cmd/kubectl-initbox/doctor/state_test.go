@@ -35,6 +35,11 @@ status:
 `, name, ago(time.Minute), args, strings.Join(more, "\n  "))
 }
 
+// script returns the Pod web whose init container runs a script.
+func script(text string) string {
+	return strings.Replace(waiting("web", ""), `image: "initbox:1.0.0", args: []`, fmt.Sprintf(`image: "busybox:1.36", command: [sh, -c, %q]`, text), 1)
+}
+
 // service returns a Service in shop that selects the app of its name, with endpoints that are ready or not.
 func service(name, ports string, ready ...bool) string {
 	slice := ""
@@ -90,6 +95,13 @@ func TestFindings(t *testing.T) {
 			[]string{"k8s:job/migrate  "}},
 		{"a wrong flag", waiting("web", `wait-for-service, --timeuot, 5m, "tcp://a:1"`), []string{"command line  no such flag: --timeuot → did you mean --timeout?"}},
 		{"itself", waiting("web", `wait-for-service, "http://web"`) + "---" + service("web", "{port: 80}", false), []string{"Pod shop/web, which is above: it waits for itself"}},
+		{"a loop of a shell", script("until nc -z pgg 5432; do sleep 2; done") + "---" + service("pg", "{port: 5432}", true),
+			[]string{"held by \"wait\" (sh)", "pgg:5432  no Service pgg in shop; near: pg (1 ready endpoint) → pg instead of pgg in spec.initContainers[0].command[2]"}},
+		{"a script that is not understood", script("frobnicate --host=$PG && while ! nc -z pgg 5432; do echo waiting; done; curl http://api/x") + "---" + service("pg", "{port: 5432}", true),
+			[]string{"pgg:5432  no Service pgg in shop; near: pg (1 ready endpoint)", "api       no Service api in shop"}},
+		{"another tool", strings.Replace(script("x"), `[sh, -c, "x"]`, `[/wait-for-it.sh, "pgg:5432", -t, "60"]`, 1) + "---" + service("pg", "{port: 5432}", true), []string{"pgg:5432"}},
+		{"a download", waiting("web", `fetch, "http://filse/a.tgz", /data`) + "---" + service("files", "{port: 80}", true), []string{"filse:80   no Service filse in shop; near: files (1 ready endpoint)"}},
+		{"a mistake that lint finds", waiting("web", `fetch, "http://files/a.tgz", /data`), []string{"no-volume  fetch writes /data, which lies in no volume"}},
 		{"a value from a ConfigMap", strings.Replace(waiting("web", `wait-for-service, "tcp://$(DB):5432"`), "image: \"initbox:1.0.0\"", `image: "initbox:1.0.0", env: [{name: DB, valueFrom: {configMapKeyRef: {name: c, key: host}}}]`, 1) +
 			"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: shop}\ndata: {host: pg}\n", []string{"no Service pg in shop"}},
 	} {

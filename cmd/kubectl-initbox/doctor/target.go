@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
 
@@ -12,10 +14,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"initbox/cmd/command"
+	"initbox/cmd/kubectl-initbox/convert"
 	"initbox/cmd/kubectl-initbox/manifest"
 	"initbox/cmd/kubectl-initbox/program"
 	"initbox/internal/failure"
 	"initbox/internal/kube"
+	"initbox/internal/lazy"
 	"initbox/internal/secret"
 	"initbox/waitfor/k8s"
 	"initbox/waitfor/target"
@@ -35,8 +39,69 @@ func (d *doctor) steps(ctx context.Context, p *Pod) []command.Inspected {
 		}
 		return steps
 	}
-	return nil
+	change := convert.Container(c, "initbox")
+	p.guessed = change.Verdict == convert.Kept
+	var all []command.Inspected
+	for _, s := range change.Steps {
+		words := []string{s.Subcommand}
+		for _, f := range s.Flags {
+			words = append(words, strings.TrimSuffix("--"+f.Name+"="+f.Value, "="))
+		}
+		c.Container.Command, c.Container.Args = nil, append(words, s.Args...)
+		if steps, err := command.Inspect(program.Words(c), program.Environment(c)); err == nil {
+			all = append(all, steps...)
+		}
+	}
+	return all
 }
+
+// servers returns the addresses that a step which is no wait asks, such as fetch and register: those of its URLs.
+func servers(s command.Inspected) (all []address) {
+	if len(s.Targets) > 0 {
+		return nil
+	}
+	words := s.Args
+	for _, name := range sorted(s.Flags) {
+		words = slices.Concat(words, s.Flags[name])
+	}
+	for _, word := range words {
+		u, err := url.Parse(word)
+		if err != nil || u.Hostname() == "" || u.Hostname() == "unknown" {
+			continue
+		}
+		if a := (address{u.Hostname(), cmp.Or(u.Port(), webPorts[u.Scheme])}); !slices.Contains(all, a) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// webPorts are the ports of URLs without one.
+var webPorts = map[string]string{"http": "80", "https": "443"}
+
+// mention matches an address in a script: HOST:PORT, URLs, HOST PORT after nc; or a name that is looked up.
+var mention = lazy.Regexp(`(?:\b(?:nslookup|dig|host|getent hosts)\s+|://)([a-z][a-z0-9.-]*[a-z0-9])(?::([0-9]{2,5}))?\b|\b([a-z][a-z0-9.-]*[a-z0-9])[: ]([0-9]{2,5})\b`)
+
+// mentions returns the addresses in the command line of a container that is not understood wholly.
+func (p *Pod) mentions() []address {
+	c := p.container
+	environment := map[string]string{}
+	for _, e := range c.Env {
+		environment[e.Name] = e.Value
+	}
+	text := os.Expand(strings.NewReplacer("$(", "${", ")", "}").Replace(strings.Join(slices.Concat(c.Command, c.Args), " ")), func(name string) string { return environment[name] })
+	var found []address
+	for _, m := range mention().FindAllStringSubmatch(text, 20) {
+		a := address{m[1] + m[3], m[2] + m[4]}
+		if !slices.Contains(found, a) && len(found) < maxMentions {
+			found = append(found, a)
+		}
+	}
+	return found
+}
+
+// maxMentions bounds the addresses of one script.
+const maxMentions = 5
 
 // manifest returns the container as part of a manifest, with the values of variables that the cluster knows. Those of
 // Secrets are not read.
@@ -107,6 +172,9 @@ func (d *doctor) targets(ctx context.Context, p *Pod, depth int) {
 		for _, t := range s.Targets {
 			d.target(ctx, p, t, depth)
 		}
+		for _, a := range servers(s) {
+			d.address(ctx, p, strings.TrimSuffix(a.host+":"+a.port, ":"), a, depth)
+		}
 		if s.Stays == "" || !p.init {
 			continue
 		}
@@ -115,6 +183,11 @@ func (d *doctor) targets(ctx context.Context, p *Pod, depth int) {
 		}
 	}
 	d.rights(ctx, p, needs)
+	if p.guessed && p.init {
+		for _, a := range p.mentions() {
+			d.address(ctx, p, strings.TrimSuffix(a.host+":"+a.port, ":"), a, depth)
+		}
+	}
 }
 
 // at names the place of a change, and the command for it. Of Pods and of Jobs, hardly anything can be changed.
@@ -161,11 +234,10 @@ func addresses(t *target.Target) []address {
 	case t.URL.Host != "":
 		hosts = []string{t.URL.Host}
 	}
-	ports := map[string]string{"http": "80", "https": "443"}
 	for _, h := range hosts {
 		host, port, err := net.SplitHostPort(h)
 		if err != nil {
-			host, port = strings.Trim(h, "[]"), cmp.Or(t.Kind.Port, ports[t.Scheme])
+			host, port = strings.Trim(h, "[]"), cmp.Or(t.Kind.Port, webPorts[t.Scheme])
 		}
 		if host = strings.ToLower(strings.TrimSuffix(host, ".")); host != "" && host != "unknown" {
 			all = append(all, address{host, port})
