@@ -36,7 +36,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/log"):
 		w.Header().Set("Content-Type", "text/plain")
-		for range 1 << 20 { // what a server sends that knows no limit
+		for range 1 << 20 { // of a server without a limit
 			if _, err := fmt.Fprintln(w, strings.Repeat("x", 100)); err != nil {
 				return
 			}

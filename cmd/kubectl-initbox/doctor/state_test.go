@@ -139,7 +139,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestRights pins what is said of the rights of the service account, with and without the right to ask.
+// TestRights pins what the report says about the rights of the service account, with and without the right to ask.
 func TestRights(t *testing.T) {
 	role := "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r, namespace: shop}\nrules: [{apiGroups: [batch], resources: [jobs], verbs: [list, watch]}]\n" +
 		"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: r, namespace: shop}\nroleRef: {kind: Role, name: r}\nsubjects: [{kind: ServiceAccount, name: default, namespace: shop}]\n"
@@ -210,7 +210,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestManyContainers pins that a Pod with hundreds of containers, and a Deployment with hundreds of Pods, are one block.
+// TestManyContainers pins that a Pod with hundreds of containers is one block, and a Deployment with hundreds of Pods.
 func TestManyContainers(t *testing.T) {
 	var objects []string
 	for i := range 500 {
