@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -39,7 +40,7 @@ func (d *doctor) steps(ctx context.Context, p *Pod) []command.Inspected {
 		}
 		return steps
 	}
-	change := convert.Container(c, "initbox")
+	change := convert.Container(c, "initbox", d.scripts(ctx, p))
 	p.guessed = change.Verdict == convert.Kept
 	var all []command.Inspected
 	for _, s := range change.Steps {
@@ -120,7 +121,7 @@ func (d *doctor) manifest(ctx context.Context, p *Pod) *manifest.Container {
 	if err != nil {
 		return nil
 	}
-	objects, err := manifest.Read(p.key(), strings.NewReader(string(text)))
+	objects, err := manifest.Read(p.key(), bytes.NewReader(text))
 	if err != nil || len(objects) != 1 || objects[0].Pod == nil {
 		return nil
 	}
@@ -131,6 +132,24 @@ func (d *doctor) manifest(ctx context.Context, p *Pod) *manifest.Container {
 		}
 	}
 	return nil
+}
+
+// scripts returns the ConfigMaps that the container mounts, which may have its script.
+func (d *doctor) scripts(ctx context.Context, p *Pod) (objects []*manifest.Object) {
+	for _, v := range p.pod.Spec.Volumes {
+		if v.ConfigMap == nil || !slices.ContainsFunc(p.container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name }) {
+			continue
+		}
+		o, err := d.object(ctx, resourceOf("configmaps"), p.Namespace, v.ConfigMap.Name)
+		if err != nil {
+			continue
+		}
+		if text, err := yaml.Marshal(o.Object); err == nil {
+			read, _ := manifest.Read(v.ConfigMap.Name, bytes.NewReader(text))
+			objects = append(objects, read...)
+		}
+	}
+	return objects
 }
 
 // resolve sets the value of a variable that comes from a ConfigMap, or from the Pod itself.
