@@ -232,7 +232,7 @@ func (c *cluster) names(ctx context.Context, resource schema.GroupVersionResourc
 
 // one returns an object, which is read once, or the error of the request.
 func one[T any](ctx context.Context, c *cluster, what, namespace, name string, get func(context.Context) (*T, error)) (*T, error) {
-	key := fmt.Sprintf("%s\n%s/%s", what, namespace, name)
+	key := fmt.Sprintf("%T\n%s\n%s/%s", *new(T), what, namespace, name) // a Job may be read whole, and its metadata alone
 	if cached, ok := c.lists[key]; ok {
 		if err, failed := cached.(error); failed {
 			return nil, err

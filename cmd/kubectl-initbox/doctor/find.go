@@ -107,7 +107,7 @@ func podNamed(all []corev1.Pod, namespace, name string) ([]corev1.Pod, error) {
 		}
 		names = append(names, p.Name)
 	}
-	hint := suggest.Question(name, names, "pod/")
+	hint := strings.TrimSpace(suggest.Question(name, names, "pod/"))
 	if hint == "" {
 		hint = "kubectl get pods -n " + namespace + " lists them"
 	}
@@ -117,7 +117,7 @@ func podNamed(all []corev1.Pod, namespace, name string) ([]corev1.Pod, error) {
 func (d *doctor) noSuch(ctx context.Context, resource kube.Resource, namespace, name string) error {
 	objects, _ := d.names(ctx, gvr(resource), namespace)
 	names := words.Each(objects, func(o metav1.PartialObjectMetadata) string { return o.Name })
-	hint := suggest.Question(name, names, strings.ToLower(resource.Kind)+"/")
+	hint := strings.TrimSpace(suggest.Question(name, names, strings.ToLower(resource.Kind)+"/"))
 	if hint == "" {
 		hint = fmt.Sprintf("kubectl get %s -n %s lists them", resource, namespace)
 	}

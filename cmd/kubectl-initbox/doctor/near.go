@@ -284,7 +284,7 @@ func (d *doctor) warnings(ctx context.Context, p *Pod) {
 	events := d.eventsOf(ctx, p.Namespace, "Pod", p.Name)
 	slices.Reverse(events)
 	for _, e := range events {
-		if len(seen) == 3 || told[e.Reason] || seen[e.Reason] || slices.ContainsFunc(p.Findings, func(f Finding) bool { return repeats(&e, f) }) {
+		if len(seen) == 3 || told[e.Reason] || seen[e.Reason] || p.Message != "" && strings.Contains(e.Message, p.Message) || slices.ContainsFunc(p.Findings, func(f Finding) bool { return repeats(&e, f) }) {
 			continue
 		}
 		seen[e.Reason] = true
@@ -303,9 +303,9 @@ func (d *doctor) mistakes(ctx context.Context, p *Pod) {
 	}
 	for _, f := range lint.Check([]*manifest.Object{p.object}, lint.Options{}) {
 		told := func(g Finding) bool {
-			return g.About == "command line" || strings.Contains(g.Text, f.Message) || strings.Contains(p.Message, f.Message)
+			return g.About == "command line" || strings.Contains(g.Text, f.Message)
 		}
-		if f.Severity == lint.Error && f.Container == p.container.Name && !slices.ContainsFunc(p.Findings, told) {
+		if f.Severity == lint.Error && f.Container == p.container.Name && !strings.Contains(p.Message, f.Message) && !slices.ContainsFunc(p.Findings, told) {
 			p.add(Finding{About: f.Rule, Text: f.Message, Fix: f.Fix})
 		}
 	}

@@ -174,6 +174,8 @@ func (d *doctor) rights(ctx context.Context, p *Pod, needs []kube.Permission) {
 	if token := p.pod.Spec.AutomountServiceAccountToken; len(needs) > 0 && token != nil && !*token {
 		p.add(Finding{About: "service account", Text: "automountServiceAccountToken: false: the Pod cannot log in at the API server", Fix: p.at("automountServiceAccountToken: true")})
 	}
+	var unknown []string
+	denied := map[string][]kube.Permission{} // by what is wrong
 	for _, n := range needs {
 		if strings.Contains(n.Comment, "may be left out") {
 			continue
@@ -181,36 +183,46 @@ func (d *doctor) rights(ctx context.Context, p *Pod, needs []kube.Permission) {
 		if !n.Cluster {
 			n.Namespace = cmp.Or(n.Namespace, p.Namespace)
 		}
-		about := kube.Resource{Group: n.Group, Name: n.Resource}.String()
-		var denied []string
+		var verbs []string
 		for _, verb := range n.Verbs {
 			allowed, known := d.allowed(ctx, p.Namespace, account, n, verb)
 			if !known {
-				p.add(Finding{About: about, Text: fmt.Sprintf("it is not known whether %s/%s may %s it: you may not create subjectaccessreviews, nor read the Roles", p.Namespace, account, verb)})
+				unknown = append(unknown, resourceName(n))
 				break
 			}
 			if !allowed {
-				denied = append(denied, verb)
+				verbs = append(verbs, verb)
 			}
 		}
-		if len(denied) > 0 {
-			p.add(Finding{About: about, Text: fmt.Sprintf("%s/%s may not %s %s%s", p.Namespace, account, strings.Join(denied, " or "), about, kube.InNamespace(n.Namespace)), Fix: p.grant(account, n)})
+		if len(verbs) > 0 {
+			key := strings.Join(verbs, " or ") + " %s" + kube.InNamespace(n.Namespace)
+			denied[key] = append(denied[key], n)
 		}
+	}
+	for _, key := range sorted(denied) {
+		p.add(Finding{About: "service account", Text: fmt.Sprintf("%s/%s may not "+key, p.Namespace, account, words.List(words.Each(denied[key], resourceName))), Fix: p.grant(account, denied[key])})
+	}
+	if len(unknown) > 0 {
+		p.add(Finding{About: "service account", Text: fmt.Sprintf("it is not known whether %s/%s may list %s: you may neither create subjectaccessreviews nor read the Roles", p.Namespace, account, words.List(unknown))})
 	}
 }
 
-// grant returns the command that gives the account the permission.
-func (p *Pod) grant(account string, n kube.Permission) string {
+// resourceName names the resource of a permission as kubectl and RBAC do.
+func resourceName(n kube.Permission) string {
+	return kube.Resource{Group: n.Group, Name: n.Resource}.String()
+}
+
+// grant returns the command that gives the account permissions in one namespace.
+func (p *Pod) grant(account string, needs []kube.Permission) string {
 	if p.ours {
 		return fmt.Sprintf("kubectl get pod %s -n %s -o yaml | kubectl initbox rbac -f - | kubectl apply -f -", p.Name, p.Namespace)
 	}
-	name, kind, in := "initbox-"+account, "role", " -n "+n.Namespace
-	if n.Cluster {
+	name, kind, in := "initbox-"+account, "role", " -n "+needs[0].Namespace
+	if needs[0].Cluster {
 		kind, in = "clusterrole", ""
 	}
-	resource := kube.Resource{Group: n.Group, Name: n.Resource}
 	return fmt.Sprintf("kubectl create %s %s%s --verb get,list,watch --resource %s; kubectl create %sbinding %s%s --%s %s --serviceaccount %s:%s",
-		kind, name, in, resource, kind, name, in, kind, name, p.Namespace, account)
+		kind, name, in, strings.Join(words.Each(needs, resourceName), ","), kind, name, in, kind, name, p.Namespace, account)
 }
 
 // allowed asks the API server whether a service account may do something; where that is forbidden, it reads the Roles.

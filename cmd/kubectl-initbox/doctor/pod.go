@@ -175,7 +175,7 @@ func (d *doctor) history(ctx context.Context, p *Pod) {
 	}
 	if ended != nil {
 		p.LastStatus, p.LastReason = &ended.ExitCode, explainStatus(ended, p.ours)
-		if !ended.StartedAt.IsZero() {
+		if ended.StartedAt.Unix() > 0 { // of what did not start, it is the beginning of 1970
 			p.LastRan = ended.FinishedAt.Sub(ended.StartedAt.Time).Seconds()
 		}
 		p.Message = message(ended.Message)
@@ -243,6 +243,7 @@ func backOff(s *corev1.ContainerStatus) time.Duration {
 
 const (
 	logLines     = 3
+	logTail      = 20 // lines that are read: those between two entries are left out
 	logBytes     = 16 << 10
 	messageLimit = 400 // bytes
 )
@@ -266,9 +267,12 @@ func clip(s string) string {
 	return s
 }
 
+// dated matches the beginning of an entry of a log.
+var dated = lazy.Regexp(`^[0-9]{4}-[0-9]{2}-[0-9]{2}`)
+
 // log returns the last lines that the container wrote.
 func (d *doctor) log(ctx context.Context, p *Pod) []string {
-	lines, bytes := int64(logLines), int64(logBytes)
+	lines, bytes := int64(logTail), int64(logBytes)
 	var text []byte
 	err := d.ask(ctx, func(ctx context.Context) error {
 		r, err := d.Kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{Container: p.container.Name, TailLines: &lines, LimitBytes: &bytes}).Stream(ctx)
@@ -283,11 +287,17 @@ func (d *doctor) log(ctx context.Context, p *Pod) []string {
 		d.note(err, "logs", p.Namespace)
 		return nil
 	}
-	var said []string
+	var said, entries []string
 	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); line != "" {
-			said = append(said, clip(failure.Printable(line)))
+		if line = strings.TrimSpace(line); line == "" {
+			continue
 		}
+		if said = append(said, clip(failure.Printable(line))); dated().MatchString(line) {
+			entries = append(entries, said[len(said)-1])
+		}
+	}
+	if len(entries) > 0 {
+		said = entries // without what continues them: hints, stacks
 	}
 	return said[max(0, len(said)-logLines):]
 }

@@ -164,7 +164,7 @@ func TestRights(t *testing.T) {
 		}},
 		{"the Roles say no", pod, denied, "", func(c *state) { forbid(c, "create", "subjectaccessreviews") }},
 		{"the Roles say yes", pod + role, "", "may not", func(c *state) { forbid(c, "create", "subjectaccessreviews") }},
-		{"it is not known", pod, "it is not known whether shop/default may list it: you may not create subjectaccessreviews, nor read the Roles", "", func(c *state) {
+		{"it is not known", pod, "it is not known whether shop/default may list jobs.batch: you may neither create subjectaccessreviews nor read the Roles", "", func(c *state) {
 			forbid(c, "create", "subjectaccessreviews")
 			forbid(c, "list", "clusterrolebindings")
 		}},

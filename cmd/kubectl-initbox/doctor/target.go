@@ -212,7 +212,7 @@ func (d *doctor) targets(ctx context.Context, p *Pod, depth int) {
 // at names the place of a change, and the command for it. Of Pods and of Jobs, hardly anything can be changed.
 func (p *Pod) at(change string) string {
 	kind, name, _ := strings.Cut(cmp.Or(p.Owner, "Pod/"+p.Name), "/")
-	if kind == "Pod" || kind == "Job" {
+	if kind == "Pod" && !strings.HasSuffix(change, ".image") || kind == "Job" {
 		return fmt.Sprintf("%s (in its manifest: delete the %s and create it again)", change, kind)
 	}
 	return fmt.Sprintf("%s (kubectl edit %s %s -n %s)", change, strings.ToLower(kind), name, p.Namespace)
