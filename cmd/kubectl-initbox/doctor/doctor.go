@@ -152,6 +152,7 @@ func (d *doctor) explain(ctx context.Context, p *Pod, depth int) string {
 	}
 	d.report.Pods = append(d.report.Pods, p)
 	d.owner(ctx, p)
+	d.identify(ctx, p)
 	d.history(ctx, p)
 	d.examine(ctx, p, depth)
 	return p.key()

@@ -16,7 +16,6 @@ import (
 
 	"initbox/cmd/kubectl-initbox/lint"
 	"initbox/cmd/kubectl-initbox/manifest"
-	"initbox/cmd/kubectl-initbox/program"
 	"initbox/internal/kube"
 	"initbox/internal/words"
 )
@@ -298,7 +297,7 @@ func (d *doctor) warnings(ctx context.Context, p *Pod) {
 
 // mistakes adds what lint finds in the container that holds the Pod, where that cannot work.
 func (d *doctor) mistakes(ctx context.Context, p *Pod) {
-	if c := d.manifest(ctx, p); c == nil || !program.Runs(c, nil) {
+	if !p.ours {
 		return
 	}
 	for _, f := range lint.Check([]*manifest.Object{p.object}, lint.Options{}) {

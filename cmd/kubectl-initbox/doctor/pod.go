@@ -292,9 +292,13 @@ func (d *doctor) log(ctx context.Context, p *Pod) []string {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		if said = append(said, clip(failure.Printable(line))); dated().MatchString(line) {
-			entries = append(entries, said[len(said)-1])
+		said = append(said, clip(failure.Printable(line)))
+		if !dated().MatchString(line) {
+			continue
 		}
+		_, entry, _ := strings.Cut(said[len(said)-1], " ")
+		entries = slices.DeleteFunc(entries, func(e string) bool { return strings.HasSuffix(e, " "+entry) }) // a repeated one
+		entries = append(entries, said[len(said)-1])
 	}
 	if len(entries) > 0 {
 		said = entries // without what continues them: hints, stacks

@@ -90,7 +90,7 @@ func TestFindings(t *testing.T) {
 		{"a policy", waiting("web", `wait-for-service, "http://api"`) + "---" + service("api", "{port: 80}", true) + "---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: locked, namespace: shop}\nspec: {podSelector: {matchLabels: {app: web}}, policyTypes: [Egress]}\n",
 			[]string{"possibly: locked limits where this Pod may connect to"}},
 		{"a missing object", waiting("web", `wait-for-service, "k8s:job/migrat"`) + "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate, namespace: shop}\n",
-			[]string{"k8s:job/migrat  no Job migrat in namespace shop; near: migrate → migrate instead of migrat in spec.initContainers[0].args[1]"}},
+			[]string{"k8s:job/migrat   no Job migrat in namespace shop; near: migrate → migrate instead of migrat in spec.initContainers[0].args[1]"}},
 		{"an object that is not ready", waiting("web", `wait-for-service, "k8s:job/migrate"`) + "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate, namespace: shop}\nspec: {completions: 1}\nstatus: {active: 1}\n",
 			[]string{"k8s:job/migrate  "}},
 		{"a wrong flag", waiting("web", `wait-for-service, --timeuot, 5m, "tcp://a:1"`), []string{"command line  no such flag: --timeuot → did you mean --timeout?"}},

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -26,6 +27,20 @@ import (
 	"initbox/waitfor/target"
 )
 
+// identify finds out whether the container runs initbox, and which subcommand.
+func (d *doctor) identify(ctx context.Context, p *Pod) {
+	c := d.manifest(ctx, p)
+	if p.ours = c != nil && program.Runs(c, nil); !p.ours {
+		return
+	}
+	for _, word := range program.Words(c) {
+		if name := path.Base(word); command.IsSubcommand(name) {
+			p.Program = name
+			break
+		}
+	}
+}
+
 // steps returns what the container runs, in terms of initbox: its own command line, or what a script or another tool is
 // converted into. What cannot be converted has no steps.
 func (d *doctor) steps(ctx context.Context, p *Pod) []command.Inspected {
@@ -33,7 +48,7 @@ func (d *doctor) steps(ctx context.Context, p *Pod) []command.Inspected {
 	if c == nil {
 		return nil
 	}
-	if p.ours = program.Runs(c, nil); p.ours {
+	if p.ours {
 		steps, err := command.Inspect(program.Words(c), program.Environment(c))
 		if err != nil && !strings.Contains(p.Message, failure.Printable(err.Error())) {
 			p.add(Finding{About: "command line", Text: secret.Word(err.Error()), Fix: failure.Hint(err)})
@@ -184,9 +199,6 @@ func resourceOf(name string) kube.Resource {
 func (d *doctor) targets(ctx context.Context, p *Pod, depth int) {
 	var needs []kube.Permission
 	for _, s := range d.steps(ctx, p) {
-		if p.ours && (p.Program == "initbox" || strings.HasPrefix(p.Program, "wait")) {
-			p.Program = s.Name
-		}
 		needs = append(needs, s.Needs...)
 		for _, t := range s.Targets {
 			d.target(ctx, p, t, depth)
