@@ -69,6 +69,10 @@ func TestDoctor(t *testing.T) {
 			}
 			n.checkJSON(text)
 			n.explained(c.seen, "--kubeconfig", n.readerOfPods())
+			out, status := n.plugin("lint", "-f", filepath.Join("testdata", "doctor", c.name+".yaml"))
+			if wrong := c.name == "wrong-flag"; status != map[bool]int{true: 1}[wrong] || wrong && !strings.Contains(out, "no such flag: --timout [unknown-flag]") {
+				n.Errorf("kubectl initbox lint: status %d:\n%s", status, out)
+			}
 		})
 	}
 }
@@ -164,6 +168,23 @@ func (n namespace) readerOfPods() (file string) {
 	n.kubectl("--kubeconfig", file, "config", "set-credentials", "reader", "--token", token)
 	n.kubectl("--kubeconfig", file, "config", "set-context", "--current", "--user", "reader")
 	return file
+}
+
+// TestDoctorGrants runs the command that the report gives for rights that are missing, as it is.
+func TestDoctorGrants(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t)
+	n.apply(filepath.Join("doctor", "denied.yaml"))
+	n.untilStarted("web", "wait")
+	text := n.explained([]string{`^  jobs\.batch .* may not .* → kubectl `})
+	command := regexp.MustCompile(`(?m)^  jobs\.batch .* → (kubectl .*)$`).FindStringSubmatch(text)[1]
+	if out, err := exec.CommandContext(n.Context(), "sh", "-c", command).CombinedOutput(); err != nil {
+		n.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	n.followLog("web", "wait").until(`k8s:job/migrate: .*(not found|no such|does not exist|missing)`)
+	if text := n.explained([]string{`k8s:job/migrate .*no Job migrate`}); strings.Contains(text, "may not") {
+		n.Errorf("the rights are still missing:\n%s", text)
+	}
 }
 
 // TestDoctorInPod runs initbox doctor in an init container that waits, as a user would.
