@@ -26,7 +26,7 @@ var table = []image{
 	{"generate", "make a password, a token, a key or a certificate, if it is not there"},
 	{"trust-bundle", "collect CA certificates into the trust stores that programs read"},
 	{"keystore", "put a key and its certificates into the stores of Java and of other programs"},
-	{"doctor", "print what this container sees: its user, volumes, name servers, API server, limits"},
+	{"doctor", "print what this container sees: user, volumes, name servers, API server"},
 	{"rbac", "print the Role that the Pod's service account needs"},
 	{"sleep", "do nothing for a while, but stop at once on a signal"},
 	{"install", "copy this program to a volume, for containers whose image has no initbox"},

@@ -13,7 +13,7 @@ import (
 func doctor(e *env) *cli.Command {
 	format := "text"
 	return &cli.Command{
-		Usage: "print what this container sees: its user, volumes, name servers, API server, limits",
+		Usage: "print what this container sees: user, volumes, name servers, API server",
 		Description: `Looks at the container that it runs in, and says what is wrong and how to fix that. It
 changes nothing, needs no rights, and prints no secret. What it cannot read, it names.
 The status is 0 if there are problems, too.
