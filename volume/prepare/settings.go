@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
 
+	"initbox/internal/lazy"
 	"initbox/internal/perm"
 	"initbox/internal/setting"
 )
@@ -135,9 +135,12 @@ func (p Path) check(s setting.Settings) error {
 // maxPaths is how many paths one with {1..9} may stand for.
 const maxPaths = 100_000
 
+// numbers matches {1..9}.
+var numbers = lazy.Regexp(`\{(\d{1,9})\.\.(\d{1,9})\}`)
+
 // expand returns the paths that one with {1..9} in it stands for.
 func expand(path string) (paths []string, err error) {
-	at := regexp.MustCompile(`\{(\d{1,9})\.\.(\d{1,9})\}`).FindStringSubmatchIndex(path)
+	at := numbers().FindStringSubmatchIndex(path)
 	if at == nil {
 		return []string{path}, nil
 	}
