@@ -21,6 +21,7 @@ import (
 	"initbox/cmd/kubectl-initbox/grants"
 	"initbox/cmd/kubectl-initbox/manifest"
 	"initbox/cmd/kubectl-initbox/program"
+	"initbox/internal/lazy"
 )
 
 // Severity says whether a finding breaks the Pod.
@@ -203,10 +204,38 @@ func (p *pod) newContainer(from *manifest.Container) *container {
 	}
 	for _, r := range c.runs {
 		r.environment = program.Environment(from)
+		r.surroundings()
 		r.inspect()
 	}
 	return c
 }
+
+// surroundings adds what the manifest does not show: the variables of the container runtime, of Services and, with another
+// image than the program's, of that image; and what a template engine has yet to replace.
+func (r *run) surroundings() {
+	for _, word := range r.words {
+		for _, match := range referred().FindAllStringSubmatch(word, -1) {
+			_, set := r.environment[match[1]]
+			if !set && (!r.own || ofService().MatchString(match[1]) || slices.Contains([]string{"HOSTNAME", "HOME", "PATH"}, match[1])) {
+				r.environment[match[1]] = command.Opaque("")
+			}
+		}
+	}
+	r.words = slices.Clone(r.words)
+	for i := range r.words {
+		r.words[i] = unrendered().ReplaceAllString(r.words[i], command.Opaque(""))
+	}
+	for name, value := range r.environment {
+		r.environment[name] = unrendered().ReplaceAllString(value, command.Opaque(""))
+	}
+}
+
+var (
+	// referred matches a reference to a variable that must be set.
+	referred = lazy.Regexp(`\$\{env:([A-Za-z_][A-Za-z0-9_.-]*)\}`)
+	// unrendered matches an expression of a template.
+	unrendered = lazy.Regexp(`\{\{.*?\}\}`)
+)
 
 // inspect reads the command line. What follows the last -- may be the program again, as in -- /bin/initbox register.
 func (r *run) inspect() {

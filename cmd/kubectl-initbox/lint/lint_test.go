@@ -75,3 +75,43 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 }
+
+// TestNoFalseAlarm pins what looks like a mistake and may be right.
+func TestNoFalseAlarm(t *testing.T) {
+	const own, other = "registry.example/initbox:1", "registry.example/postgres:17"
+	for _, container := range []string{
+		// Variables that are set elsewhere: by envFrom, the kubelet, the container runtime, the image.
+		`{image: "` + own + `", args: [wait-for-service, "tcp://$(DB_HOST):$(DB_PORT)"], envFrom: [{configMapRef: {name: db}}]}`,
+		`{image: "` + own + `", args: [wait-for-service, "tcp://$(DB_SERVICE_HOST):$(DB_SERVICE_PORT)"]}`,
+		`{image: "` + own + `", args: [wait-for-service, "http://cache/?port=${env:CACHE_SERVICE_PORT}"]}`,
+		`{image: "` + own + `", args: [wait-for-dns, db, --once, "/tmp/x"]}`,
+		`{image: "` + other + `", command: [/tools/initbox, wait-for-service, "postgres://db/${env:PGDATABASE}", --, postgres]}`,
+		// Values that only a Secret or a ConfigMap has.
+		`{image: "` + own + `", args: [wait-for-service, "${env:URL}"], env: [{name: URL, valueFrom: {secretKeyRef: {name: db, key: url}}}]}`,
+		`{image: "` + own + `", args: [wait-for-service], env: [{name: INITBOX_TARGETS, valueFrom: {configMapKeyRef: {name: db, key: targets}}}]}`,
+		`{image: "` + own + `", args: [wait-for-dns, db, --timeout, $(T)], env: [{name: T, valueFrom: {configMapKeyRef: {name: db, key: t}}}]}`,
+		`{image: "` + own + `", args: [register, --url, $(URL)], env: [{name: URL, valueFrom: {configMapKeyRef: {name: db, key: u}}}, {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]}`,
+		// Templates that are rendered later.
+		`{image: "` + own + `", args: [wait-for-service, "tcp://{{ .Values.host }}:{{ .Values.port }}", --timeout, "{{ .Values.timeout }}"]}`,
+		// A shell's own $(…), and shells in other images.
+		`{image: "` + other + `", command: [/tools/wait-for-dns, db, --, sh, -c, "echo $(DATE) && exec postgres"]}`,
+		// Other programs with the names of subcommands.
+		`{image: "` + other + `", command: [sleep, infinity]}`,
+		`{image: "` + other + `", command: [install, -d, /data]}`,
+		// The program in a volume, also in its own image.
+		`{image: "` + own + `", command: [/tools/initbox, wait-for-dns, db], volumeMounts: [{name: tools, mountPath: /tools}]}`,
+		// Files that a later step, or the program after --, reads.
+		`{image: "` + own + `", args: [fetch, "https://files.example/a.tgz", /tmp/a.tgz, --, copy, "/tmp/a.tgz:/data#unpack"], volumeMounts: [{name: data, mountPath: /data}]}`,
+		`{image: "` + other + `", command: [/tools/initbox, render, "/t:/etc/postgres.conf", --, postgres]}`,
+		`{image: "` + own + `", args: [prepare, "/data/lost+found#absent", /data/db], volumeMounts: [{name: data, mountPath: /data/db}]}`,
+		// The service account may come from elsewhere, and so may its Roles.
+		`{image: "` + own + `", args: [wait-for-service, "k8s:job/migrate"]}`,
+		`{image: "` + own + `", args: [wait-for-dns, --help]}`,
+		`{image: "` + own + `", args: [--version]}`,
+		`{image: "` + own + `"}`,
+	} {
+		for _, f := range check(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers: ["+container+"]\n  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}, {name: tools, hostPath: {path: /opt}}]\n") {
+			t.Errorf("%s: %s", container, f)
+		}
+	}
+}

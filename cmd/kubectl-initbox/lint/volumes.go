@@ -179,14 +179,11 @@ func mountOverProgram(r *run, report report) {
 	if len(r.Command) > 0 {
 		program = r.Command[0]
 	}
-	if !r.own || !strings.HasPrefix(program, "/") {
+	if dir := path.Dir(program); !r.own || dir != "/bin" && dir != "/" { // another one is in a volume
 		return
 	}
 	for i, m := range r.VolumeMounts {
 		if within(program, m.MountPath) {
-			if _, known := r.pod.installed(m.Name); known {
-				continue
-			}
 			report(r.container, key(r.list("volumeMounts")[i], "mountPath"), "mount the volume elsewhere", "the volume %s, at %s, hides %s, so the container does not start", m.Name, m.MountPath, program)
 		}
 	}
