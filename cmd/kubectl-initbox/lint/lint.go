@@ -210,8 +210,8 @@ func (p *pod) newContainer(from *manifest.Container) *container {
 	return c
 }
 
-// surroundings adds what the manifest does not show: the variables of the container runtime, of Services and, with another
-// image than the program's, of that image; and what a template engine has yet to replace.
+// surroundings adds what the manifest does not show: the variables of the container runtime, of Services and of another
+// image than the program's; and what a template engine has yet to replace.
 func (r *run) surroundings() {
 	for _, word := range r.words {
 		for _, match := range referred().FindAllStringSubmatch(word, -1) {
