@@ -58,9 +58,17 @@ func (f Finding) where() string {
 	return f.Object + ", container " + f.Container + ": "
 }
 
+// whole returns the message with the object, and with the fix on a line of its own.
+func (f Finding) whole() string {
+	if f.Fix == "" {
+		return f.where() + f.Message
+	}
+	return f.where() + f.Message + "\nfix: " + f.Fix
+}
+
 // text returns two lines: what is wrong, and the fix.
 func (f Finding) text() string {
-	text := failure.Printable(fmt.Sprintf("%s:%d:%d: %s: %s%s [%s]", f.File, f.Line, f.Column, f.Severity, f.where(), f.Message, f.Rule)) + "\n"
+	text := failure.Printable(f.String()) + "\n"
 	if f.Fix != "" {
 		text += "  fix: " + strings.ReplaceAll(failure.Lines(f.Fix), "\n", "\n    ") + "\n"
 	}
@@ -75,89 +83,38 @@ var (
 )
 
 func (f Finding) workflowCommand() string {
-	message := f.where() + f.Message
-	if f.Fix != "" {
-		message += "\nfix: " + f.Fix
-	}
 	return fmt.Sprintf("::%s file=%s,line=%d,col=%d,title=%s::%s", f.Severity, inProperty.Replace(f.File), f.Line, f.Column,
-		inProperty.Replace("initbox "+f.Rule), inMessage.Replace(message))
+		inProperty.Replace("initbox "+f.Rule), inMessage.Replace(f.whole()))
 }
 
-// What SARIF needs of the standard: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
-type (
-	sarifLog struct {
-		Schema  string     `json:"$schema"`
-		Version string     `json:"version"`
-		Runs    []sarifRun `json:"runs"`
-	}
-	sarifRun struct {
-		Tool    sarifTool     `json:"tool"`
-		Results []sarifResult `json:"results"`
-		// Columns are characters (section 3.14.17), as in the YAML parser.
-		ColumnKind string `json:"columnKind"`
-	}
-	sarifTool struct {
-		Driver sarifDriver `json:"driver"`
-	}
-	sarifDriver struct {
-		Name  string      `json:"name"`
-		Rules []sarifRule `json:"rules"`
-	}
-	sarifRule struct {
-		ID                   string      `json:"id"`
-		ShortDescription     sarifText   `json:"shortDescription"`
-		Help                 sarifText   `json:"help"`
-		DefaultConfiguration sarifConfig `json:"defaultConfiguration"`
-	}
-	sarifConfig struct {
-		Level Severity `json:"level"`
-	}
-	sarifText struct {
-		Text string `json:"text"`
-	}
-	sarifResult struct {
-		RuleID    string          `json:"ruleId"`
-		RuleIndex int             `json:"ruleIndex"`
-		Level     Severity        `json:"level"`
-		Message   sarifText       `json:"message"`
-		Locations []sarifLocation `json:"locations"`
-	}
-	sarifLocation struct {
-		Physical sarifPhysical `json:"physicalLocation"`
-	}
-	sarifPhysical struct {
-		Artifact sarifArtifact `json:"artifactLocation"`
-		Region   sarifRegion   `json:"region"`
-	}
-	sarifArtifact struct {
-		URI string `json:"uri"`
-	}
-	sarifRegion struct {
-		StartLine   int `json:"startLine"`
-		StartColumn int `json:"startColumn"`
-	}
-)
+// object is an object of JSON.
+type object = map[string]any
 
-func sarif(findings []Finding) sarifLog {
-	run := sarifRun{Tool: sarifTool{sarifDriver{Name: "kubectl-initbox"}}, Results: []sarifResult{}, ColumnKind: "unicodeCodePoints"}
-	index := map[string]int{}
+// sarif returns the log of a run. https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+func sarif(findings []Finding) object {
+	rules, results, index := []object{}, []object{}, map[string]int{}
 	for i, r := range Rules() {
 		index[r.ID] = i
-		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{
-			ID: r.ID, ShortDescription: sarifText{r.Finds}, Help: sarifText{"docs/lint.md#" + r.ID}, DefaultConfiguration: sarifConfig{r.Severity},
+		rules = append(rules, object{
+			"id": r.ID, "shortDescription": object{"text": r.Finds}, "help": object{"text": "docs/lint.md#" + r.ID},
+			"defaultConfiguration": object{"level": r.Severity},
 		})
 	}
 	for _, f := range findings {
-		text := f.where() + f.Message
-		if f.Fix != "" {
-			text += "\nfix: " + f.Fix
-		}
-		run.Results = append(run.Results, sarifResult{
-			RuleID: f.Rule, RuleIndex: index[f.Rule], Level: f.Severity, Message: sarifText{text},
-			Locations: []sarifLocation{{sarifPhysical{sarifArtifact{uri(f.File)}, sarifRegion{f.Line, f.Column}}}},
+		results = append(results, object{
+			"ruleId": f.Rule, "ruleIndex": index[f.Rule], "level": f.Severity, "message": object{"text": f.whole()},
+			"locations": []object{{"physicalLocation": object{
+				"artifactLocation": object{"uri": uri(f.File)}, "region": object{"startLine": f.Line, "startColumn": f.Column},
+			}}},
 		})
 	}
-	return sarifLog{"https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json", "2.1.0", []sarifRun{run}}
+	return object{
+		"$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json", "version": "2.1.0",
+		"runs": []object{{
+			"tool": object{"driver": object{"name": "kubectl-initbox", "rules": rules}}, "results": results,
+			"columnKind": "unicodeCodePoints", // section 3.14.17: as in the YAML parser
+		}},
+	}
 }
 
 // uri returns the relative reference for a file name (RFC 3986, section 4.2).

@@ -14,7 +14,6 @@ import (
 	"initbox/cmd/command"
 	"initbox/cmd/kubectl-initbox/manifest"
 	"initbox/internal/lazy"
-	"initbox/internal/suggest"
 )
 
 // sidecar reports init containers that never end.
@@ -298,6 +297,3 @@ func (c *container) sets(name string) bool {
 		return e.Name == name && (e.ValueFrom == nil || e.ValueFrom.FieldRef == nil)
 	})
 }
-
-// near returns the hint of a name that is not known.
-func near(name string, known []string) string { return suggest.Question(name, known, "") }

@@ -52,17 +52,9 @@ type Finding struct {
 	Fix       string   `json:"fix,omitempty"`
 }
 
-// String returns the finding in one line.
+// String returns the finding in one line, without the fix.
 func (f Finding) String() string {
-	where := f.Object
-	if f.Container != "" {
-		where += ", container " + f.Container
-	}
-	text := fmt.Sprintf("%s:%d:%d: %s: %s: %s [%s]", f.File, f.Line, f.Column, f.Severity, where, f.Message, f.Rule)
-	if f.Fix != "" {
-		text += "; " + f.Fix
-	}
-	return text
+	return fmt.Sprintf("%s:%d:%d: %s: %s%s [%s]", f.File, f.Line, f.Column, f.Severity, f.where(), f.Message, f.Rule)
 }
 
 // Check returns what is wrong with the containers that run the program, in the order of files and lines. A finding that

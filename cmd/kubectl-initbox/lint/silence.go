@@ -8,6 +8,7 @@ import (
 
 	"initbox/cmd/kubectl-initbox/manifest"
 	"initbox/internal/lazy"
+	"initbox/internal/suggest"
 )
 
 // annotationPrefix begins the annotation that silences a rule for an object: initbox.dev/ignore-RULE: REASON.
@@ -57,7 +58,7 @@ func (in *input) silence() (findings []Finding) {
 		case s.rule == "":
 			f.Message, f.Fix = "no rule is named", "write # initbox:ignore RULE REASON"
 		case !known:
-			f.Message, f.Fix = fmt.Sprintf("no such rule: %s", s.rule), near(s.rule, ids)+"docs/lint.md has the list"
+			f.Message, f.Fix = fmt.Sprintf("no such rule: %s", s.rule), suggest.Question(s.rule, ids, "")+"docs/lint.md has the list"
 		case s.reason == "":
 			f.Message, f.Fix = fmt.Sprintf("%s is not silenced without a reason", s.rule), "say after the rule why it is right here"
 		case !s.used:

@@ -284,24 +284,11 @@ func ownerOnly(arg string, s command.Inspected) bool {
 
 // user returns the user of the container, or -1 for that of the image.
 func (c *container) user() int64 {
-	for _, user := range []*int64{ofContainer(c), ofPod(c.pod)} {
-		if user != nil {
-			return *user
-		}
+	switch {
+	case c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil:
+		return *c.SecurityContext.RunAsUser
+	case c.pod.Spec.SecurityContext != nil && c.pod.Spec.SecurityContext.RunAsUser != nil:
+		return *c.pod.Spec.SecurityContext.RunAsUser
 	}
 	return -1
-}
-
-func ofContainer(c *container) *int64 {
-	if c.SecurityContext == nil {
-		return nil
-	}
-	return c.SecurityContext.RunAsUser
-}
-
-func ofPod(p *pod) *int64 {
-	if p.Spec.SecurityContext == nil {
-		return nil
-	}
-	return p.Spec.SecurityContext.RunAsUser
 }
