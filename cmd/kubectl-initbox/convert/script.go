@@ -331,7 +331,7 @@ func (s *scriptReader) until(c shell.Cond) ([]Step, error) {
 		if c.Not {
 			op, found := opposite[m.Op]
 			if !found {
-				return nil, &shell.Error{Pos: m.Call.Pos, Word: "! " + m.Op, Why: "a wait until something is not printed any more"}
+				return nil, &shell.Error{Pos: m.Call.Pos, Word: "! " + m.Op, Why: "a wait until something is no longer printed"}
 			}
 			m.Op = op
 		}

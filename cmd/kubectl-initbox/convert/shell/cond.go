@@ -128,6 +128,11 @@ func (p *parser) conditionCall(s *syntax.Stmt, cmd *syntax.CallExpr) (Cond, *boo
 		return Cond{}, nil, refuse(s, "a condition without a command")
 	}
 	name := cmd.Args[0].Lit()
+	if _, variable := onlyPart(cmd.Args[0]).(*syntax.ParamExp); variable && len(cmd.Args) == 1 && len(cmd.Assigns) == 0 && len(s.Redirs) == 0 {
+		if text, err := p.text(cmd.Args[0]); err == nil && (text == "true" || text == "false") { // while ! $ready
+			return constant(text == "true")
+		}
+	}
 	body := p.functions[name]
 	switch base := path.Base(name); {
 	case body != nil:

@@ -22,6 +22,9 @@ type looper struct {
 	success []Statement
 	after   map[string]value // the variables then
 
+	flag    func() bool // reports whether the loop ends because of what its body has set; nil for others
+	flagged bool
+
 	counter            string
 	init, step, stepAt int
 	items              int // of a loop over a list; -1 for others
@@ -95,10 +98,53 @@ func (l *looper) while(clause *syntax.WhileClause) error {
 	if err != nil || known == nil || *known == clause.Until {
 		return refuse(head, "whether the loop begins is not known")
 	}
+	l.flag = func() bool {
+		_, known, err := p.condition(head)
+		return err == nil && known != nil && *known == clause.Until
+	}
 	if err := l.body(clause.Do); err != nil {
 		return err
 	}
+	if l.flagged {
+		if p.state = entryOf(original, p.state); l.flag() {
+			return refuse(head, "a loop that never runs")
+		}
+		return nil
+	}
 	return l.head(clause)
+}
+
+// entryOf returns the state at the end of a body, in which what the body has not changed is as it was.
+func entryOf(original, now state) state {
+	now = now.clone()
+	for name, v := range now.vars {
+		if before, found := original.vars[name]; found && v.why == changes {
+			now.vars[name] = before
+		}
+	}
+	return now
+}
+
+// sets returns whether statements do nothing but set variables such that the loop's condition ends it.
+func (l *looper) sets(list []*syntax.Stmt) bool {
+	if l.flag == nil {
+		return false
+	}
+	p := l.p
+	saved := p.state
+	defer func() { p.state = saved }()
+	p.state = p.clone()
+	for _, s := range list {
+		cmd, ok := s.Cmd.(*syntax.CallExpr)
+		switch {
+		case p.isLog(s):
+		case !ok || len(cmd.Args) > 0 || len(s.Redirs) > 0 || s.Negated || s.Background:
+			return false
+		case slices.ContainsFunc(cmd.Assigns, func(a *syntax.Assign) bool { return a.Value == nil || a.Value.Lit() == "" }) || p.assigns(cmd) != nil:
+			return false
+		}
+	}
+	return l.flag()
 }
 
 // head reads the condition of while and until.
@@ -527,6 +573,9 @@ func (l *looper) ifItem(clause *syntax.IfClause) error {
 // either reads what is done if a condition holds, and if not. One of them leaves the loop.
 func (l *looper) either(n syntax.Node, cond Cond, then, otherwise []*syntax.Stmt) error {
 	how, ok := leaves(then)
+	if !ok && l.sets(then) {
+		how, ok, l.flagged = leaving{actions: then}, true, true
+	}
 	if !ok {
 		if how, ok = leaves(otherwise); !ok {
 			return refuse(n, "a condition that does not end the loop")
@@ -587,6 +636,9 @@ func (l *looper) listItem(s *syntax.Stmt, b *syntax.BinaryCmd) error {
 			}
 			return l.body([]*syntax.Stmt{b.Y})
 		}
+	}
+	if call, isCall := b.X.Cmd.(*syntax.CallExpr); isCall && b.Op == syntax.AndStmt && len(call.Args) > 0 && (call.Args[0].Lit() == "sleep" || p.isLog(b.X)) {
+		return l.body([]*syntax.Stmt{b.X, b.Y}) // which do not fail
 	}
 	how, ok := leaves([]*syntax.Stmt{b.Y})
 	if !ok {

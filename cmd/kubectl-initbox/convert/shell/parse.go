@@ -281,7 +281,14 @@ func (p *parser) statement(s *syntax.Stmt, rest []*syntax.Stmt, tail bool, c con
 	status := p.status
 	p.status = nil
 	if s.Cmd == nil {
-		return nil, false, refuse(s, "a redirection without a command")
+		if s.Negated {
+			return nil, false, refuse(s, "the negation of a redirection")
+		}
+		call := &Call{Pos: at(s.Pos()), Name: ":", Path: ":", Dir: p.dir, Umask: p.umask}
+		if err := p.redirect(call, s.Redirs); err != nil {
+			return nil, false, err
+		}
+		return p.result(call, c), false, nil
 	}
 	if _, call := s.Cmd.(*syntax.CallExpr); s.Negated && !call {
 		return nil, false, refuse(s, "the negation of a list")
@@ -485,7 +492,7 @@ func (p *parser) shortcut(s *syntax.Stmt, b *syntax.BinaryCmd, rest []*syntax.St
 		cond = negate(cond)
 	}
 	if wanted && c.last == fatal {
-		// Its status gives the status of the script.
+		// The script ends with its status.
 		return nil, false, refuse(s, "the script fails if the condition does not hold")
 	}
 	return p.branch(s, cond, []*syntax.Stmt{b.Y}, nil, rest, tail, c)

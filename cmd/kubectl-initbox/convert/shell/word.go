@@ -238,7 +238,9 @@ func (p *parser) literal(f *fields, w *syntax.Word, lit *syntax.Lit, quoted, spl
 		if pastedName().MatchString(text) {
 			return refuse(w, "a pattern with a variable")
 		}
-		f.add(Part{Text: text, Glob: true})
+		first := strings.IndexAny(text, "*?[")
+		dir := strings.LastIndexByte(text[:first], '/') + 1
+		f.add(Part{Text: text[:dir]}, Part{Text: text[dir:], Glob: true})
 		return nil
 	}
 	p.pastedText(f, plain, split)

@@ -1,0 +1,286 @@
+package shell
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"initbox/test/soak"
+)
+
+// TestParseVariety compares what random scripts are read as with what real shells do with them. The commands that they
+// call write down that they were called, and fail when the test wants it.
+func TestParseVariety(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many shells")
+	}
+	var shells []string
+	for _, name := range []string{"dash", "bash"} {
+		if file, err := exec.LookPath(name); err == nil {
+			shells = append(shells, file)
+		}
+	}
+	if len(shells) == 0 {
+		t.Skip("no shell")
+	}
+	dir := t.TempDir()
+	fake := `#!` + shells[0] + `
+n=1
+while read -r line; do n=$((n+1)); done < ` + dir + `/log
+echo "${0##*/}${*:+ $*}" >> ` + dir + `/log
+while read -r k; do [ "$k" = $n ] && exit 3; done < ` + dir + `/fail
+exit 0
+`
+	for _, name := range []string{"a", "b", "c", "d"} {
+		write(t, filepath.Join(dir, name), fake)
+	}
+	write(t, filepath.Join(dir, "sleep"), "#!"+shells[0]+"\n")
+	random := soak.Rand(t)
+	read, all := 0, 50
+	for range all {
+		g := &generator{Rand: random}
+		text := g.script()
+		script, err := Parse(text, Options{Program: "sh", Lookup: func(string) (string, State) { return "", Unset }})
+		if err != nil {
+			continue
+		}
+		read++
+		for _, failing := range plans(random) {
+			want := &run{failing: failing}
+			if want.list(script.Body); want.endless {
+				continue
+			}
+			got, status := real(t, shells[random.IntN(len(shells))], dir, text, failing)
+			prefix := len(got) >= len(want.calls) && slices.Equal(got[:len(want.calls)], want.calls)
+			if !prefix || want.end != unknown && len(got) != len(want.calls) || want.end == failed && status == 0 || want.end == done && status != 0 {
+				t.Fatalf("%s\nread as %s\nif the calls %v fail: calls %v, end %d; the shell: calls %v, status %d", text, notation(script.Body), failing, want.calls, want.end, got, status)
+			}
+		}
+	}
+	t.Logf("%d of %d scripts were read", read, all)
+	if read < all/4 {
+		t.Errorf("only %d of %d scripts were read", read, all)
+	}
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// plans returns which calls fail: none, the first ones, and random ones.
+func plans(r *rand.Rand) [][]int {
+	list := [][]int{nil, {1}, {2}, {1, 2}, {1, 2, 3, 4, 5, 6, 7}}
+	var some []int
+	for n := range 12 {
+		if r.IntN(3) == 0 {
+			some = append(some, n+1)
+		}
+	}
+	return append(list, some)
+}
+
+// real runs a script, and returns which commands it called, and its status.
+func real(t *testing.T, shell, dir, text string, failing []int) ([]string, int) {
+	t.Helper()
+	write(t, filepath.Join(dir, "log"), "")
+	fails := ""
+	for _, n := range failing {
+		fails += fmt.Sprintln(n)
+	}
+	write(t, filepath.Join(dir, "fail"), fails)
+	cmd := exec.Command("timeout", "20", shell, "-c", text)
+	cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin"}
+	_ = cmd.Run()
+	log, err := os.ReadFile(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.FieldsFunc(string(log), func(r rune) bool { return r == '\n' }), cmd.ProcessState.ExitCode()
+}
+
+// run does what a script was read as.
+type run struct {
+	failing []int
+	calls   []string
+	end     outcome
+	endless bool
+}
+
+type outcome int
+
+const (
+	done    outcome = iota
+	failed          // the script failed
+	unknown         // it goes on in a way that convert says is different
+)
+
+func (r *run) call(c *Call) bool {
+	r.calls = append(r.calls, strings.Trim(callText(c), "()"))
+	return !slices.Contains(r.failing, len(r.calls))
+}
+
+func (r *run) cond(c Cond) bool {
+	holds := true
+	switch {
+	case c.Call != nil:
+		holds = r.call(c.Call)
+	case c.All != nil:
+		for _, inner := range c.All {
+			if holds = r.cond(inner); !holds {
+				break
+			}
+		}
+	case c.Any != nil:
+		for _, inner := range c.Any {
+			if holds = r.cond(inner); holds {
+				break
+			}
+		}
+	}
+	return holds != c.Not
+}
+
+func (r *run) list(list []Statement) {
+	for _, s := range list {
+		switch {
+		case s.Call != nil:
+			if ok := r.call(s.Call); !ok && !s.MayFail {
+				r.end = failed
+				if s.Unchecked {
+					r.end = unknown
+				}
+			}
+		case s.If != nil && r.cond(s.If.Cond):
+			r.list(s.If.Then)
+		case s.If != nil:
+			r.list(s.If.Else)
+		default:
+			r.loop(s.Loop)
+		}
+		if r.end != done {
+			return
+		}
+	}
+}
+
+func (r *run) loop(l *Loop) {
+	for n := 1; ; n++ {
+		ok := r.cond(l.Until)
+		if len(r.calls) > 40 {
+			r.end, r.endless = failed, true
+			return
+		}
+		switch last := n == l.Attempts; {
+		case ok && last, !ok && last && !l.Fails:
+			r.end = unknown
+			return
+		case ok:
+			return
+		case last, l.Aborts:
+			r.end = failed
+			return
+		}
+	}
+}
+
+// generator writes random scripts.
+type generator struct {
+	*rand.Rand
+	depth, loops int
+}
+
+func (g *generator) pick(list ...string) string { return list[g.IntN(len(list))] }
+
+func (g *generator) name() string { return g.pick("a", "b", "c", "d") }
+
+func (g *generator) script() string {
+	text := g.pick("", "set -e\n", "set -eu\n", "f() { b 1; c 2; }\n", "set -e\nf() { a; b && c; d; }\n", "f() { a || return 0; b; }\n")
+	hasFunction := strings.Contains(text, "f()")
+	for range 1 + g.IntN(4) {
+		if hasFunction && g.IntN(4) == 0 {
+			text += g.pick("f", "f && a", "f || true", "f || exit 1", "(f)", "if f; then a; fi") + "\n"
+		}
+		text += g.statement() + g.pick("\n", "; ", "\n")
+	}
+	return text
+}
+
+func (g *generator) statement() string {
+	g.depth++
+	defer func() { g.depth-- }()
+	if g.depth > 3 {
+		return g.name()
+	}
+	switch g.IntN(24) {
+	case 0:
+		return g.name() + " && " + g.statement()
+	case 1:
+		return g.name() + " " + g.pick("|| true", "|| exit 1", "|| { echo x; exit 1; }", "|| echo x", "|| :", "|| exit 2", "|| { echo; exit; }", "|| exit", "|| exit 0")
+	case 2:
+		return "{ " + g.statement() + "; " + g.statement() + "; } " + g.pick("", "|| exit 1", "|| true", "&& a")
+	case 3:
+		return "( " + g.pick("", "set -e; ") + g.statement() + "; " + g.statement() + g.pick("", "; exit 0") + " ) " + g.pick("", "|| exit 1", "|| true", "&& b")
+	case 4:
+		return g.pick("echo x", "set +e", "set -e", ": x", "X=1", "date >/dev/null", "true")
+	case 5:
+		return "if " + g.pick("", "! ") + g.name() + "; then " + g.statement() + g.pick("", "; else "+g.statement(), "; else echo x; exit 1") + "; fi"
+	case 6:
+		return g.name() + g.pick("; exit $?", "; exit", "; exit 0", "; exit 1", "; echo; exit $?")
+	case 7:
+		return "for x in 1 2; do " + g.statement() + "; done"
+	case 8:
+		return g.name() + " && " + g.name() + " " + g.pick("|| true", "|| exit 1", "|| echo x")
+	case 9:
+		return "sh -" + g.pick("", "e") + "c '" + strings.ReplaceAll(g.statement(), "'", `'\''`) + "' " + g.pick("", "|| true")
+	case 10:
+		return "X=" + g.pick("1", "2") + `; if [ "$X" = 1 ]; then ` + g.statement() + g.pick("", "; exit 0") + "; fi"
+	case 11:
+		return g.pick(`[ "${X:-1}" = 1 ]`, "[ 1 = 2 ]", "test -n x", "false", "true") + g.pick(" && ", " || ") + g.statement()
+	case 12, 13, 14, 15, 16, 17, 18:
+		return g.loop()
+	}
+	return g.name() + g.pick("", " x", " >/dev/null", " 2>&1", ` "y"`)
+}
+
+func (g *generator) loop() string {
+	g.loops++
+	i := fmt.Sprintf("i%d", g.loops)
+	count := i + "=" + g.pick("$(("+i+"+1))", "$(($"+i+" + 1))", "$(expr $"+i+" + 1)")
+	cond := g.pick("a", "b", "a && b", "a || b", "{ a; }", "(a)", "a && echo x")
+	leave := g.pick("break", "exit 0", "{ echo; break; }", "echo x && break", "{ c; break; }")
+	body := g.pick("echo; ", "") + g.pick("sleep 1", "sleep 2; echo", "echo; sleep 1; continue")
+	over := g.pick("exit 1", "break", "{ echo; exit 1; }")
+	test := fmt.Sprintf("[ $%s %s %d ]", i, g.pick("-ge", "-gt", "-eq"), 1+g.IntN(4))
+	after := g.pick("", "; exit 1", fmt.Sprintf("; if [ $%s -eq 3 ]; then exit 1; fi", i), fmt.Sprintf("; [ $%s -lt 3 ] || exit 1", i), "; echo no; exit 1", "; c")
+	switch g.IntN(11) {
+	case 0:
+		return "until " + cond + "; do " + body + "; done"
+	case 1:
+		return "while ! " + g.name() + "; do " + body + "; done"
+	case 2:
+		return "while " + g.pick("true", ":") + "; do " + cond + " && " + leave + "; " + body + "; done"
+	case 3:
+		return "while true; do if " + g.pick("", "! ") + g.name() + "; then " + strings.Trim(leave, "{}; ") + "; " + g.pick("", "else "+body+"; ") + "fi; " + body + "; done"
+	case 4:
+		return "for " + i + " in " + g.pick("1 2 3", "$(seq 1 3)", "$(seq 3)") + "; do " + cond + " && " + leave + "; " + body + "; done" + after
+	case 5:
+		return i + "=0; until " + cond + "; do " + count + "; " + test + " && " + over + "; " + body + "; done" + after
+	case 6:
+		return i + "=0; until " + cond + "; do " + test + " && " + over + "; sleep 1; " + count + "; done"
+	case 7:
+		return i + "=0; while [ $" + i + " -lt 3 ]; do " + cond + " && " + leave + "; " + count + "; " + body + "; done" + after
+	case 8:
+		return i + "=0; while ! " + g.name() + " && [ $" + i + " -lt 3 ]; do sleep 1; " + count + "; done" + after
+	case 9:
+		return "while true; do a; if [ $? -eq 0 ]; then " + strings.Trim(leave, "{}; ") + "; fi; " + body + "; done"
+	}
+	return "ok=0; for " + i + " in 1 2 3; do if " + g.name() + "; then ok=1; break; fi; sleep 1; done; " + g.pick("[ $ok = 1 ] || exit 1", `if [ "$ok" -ne 1 ]; then echo; exit 1; fi`, `[ "$ok" = 0 ] && exit 1`)
+}
