@@ -133,7 +133,7 @@ func (p *parser) call(s *syntax.Stmt, cmd *syntax.CallExpr, c context) ([]Statem
 	}
 	if p.isTest(s) {
 		_, known, err := p.condition(s)
-		if err == nil && (known == nil || !*known) && p.failing(c) == fatal {
+		if err == nil && (known == nil || !*known) && (p.failing(c) == fatal || c.looked) {
 			err = refuse(s, "the script fails if the condition does not hold")
 		}
 		return nil, err

@@ -225,10 +225,10 @@ func (p *parser) statements(list []*syntax.Stmt, c context) ([]Statement, error)
 		inner := c
 		inner.list = &c
 		if i < len(list)-1 {
-			inner.tail = false
+			inner.tail, inner.looked = false, false
 			inner.last = max(unchecked, c.last)
 			if exitsWithStatus(list[i+1]) {
-				inner.last = c.exit
+				inner.last, inner.looked = c.exit, true
 			}
 		}
 		statements, consumed, err := p.statement(s, list[i+1:], c.tail, inner)
@@ -405,7 +405,7 @@ func (p *parser) binary(s *syntax.Stmt, b *syntax.BinaryCmd, rest []*syntax.Stmt
 		return p.shortcut(s, b, rest, tail, c)
 	}
 	left := c
-	left.noexit, left.tail = true, false
+	left.noexit, left.tail, left.looked = true, false, true
 	if b.Op == syntax.OrStmt {
 		return p.or(s, b, left, c)
 	}
@@ -483,7 +483,7 @@ func (p *parser) shortcut(s *syntax.Stmt, b *syntax.BinaryCmd, rest []*syntax.St
 		if *known == wanted {
 			return p.statement(b.Y, rest, tail, c)
 		}
-		if !*known && c.last == fatal && p.failing(c) == fatal {
+		if !*known && (c.last == fatal || c.looked) {
 			return nil, false, refuse(s, "it always fails")
 		}
 		return nil, false, nil
@@ -491,7 +491,7 @@ func (p *parser) shortcut(s *syntax.Stmt, b *syntax.BinaryCmd, rest []*syntax.St
 	if !wanted {
 		cond = negate(cond)
 	}
-	if wanted && c.last == fatal {
+	if wanted && (c.last == fatal || c.looked) {
 		// The script ends with its status.
 		return nil, false, refuse(s, "the script fails if the condition does not hold")
 	}

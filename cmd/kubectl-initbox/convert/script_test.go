@@ -1,0 +1,103 @@
+package convert
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestReadScript pins what scripts become: the command line, then what is different and what is not needed.
+func TestReadScript(t *testing.T) {
+	t.Parallel()
+	const forever = "it gives up after 5 minutes, and the kubelet starts it again; the script waited forever"
+	for _, test := range []struct{ script, want, differs string }{
+		{"until nc -z db 5432; do echo waiting; sleep 2; done", "wait-for-service tcp://db:5432 --timeout 5m", forever},
+		{"until nc -z $HOST 5432; do sleep 2; done", "wait-for-service tcp://$(HOST):5432 --timeout 5m", forever},
+		{"until nc -z a 1; do sleep 1; done; until nc -z b 2; do sleep 1; done", "wait-for-service tcp://a:1 tcp://b:2 --timeout 5m", forever},
+		{"for h in a b a; do until nc -z $h 80; do sleep 1; done; done", "wait-for-service tcp://a:80 tcp://b:80 --timeout 5m", forever},
+		{"set -e; for i in $(seq 1 30); do nc -z db 1 && exit 0; sleep 2; done; echo no; exit 1", "wait-for-service tcp://db:1 --timeout 1m", "it gives up after 1m instead of after 30 attempts"},
+		{"for i in $(seq 1 30); do nc -z -w 3 db 1 && break; sleep 2; done", "wait-for-service tcp://db:1 --attempt-timeout 3s --timeout 2m30s", "it fails if the wait is in vain; the script went on"},
+		{"for i in 1 2 3; do nc -z db 1 && exit 0; done; exit 1", "wait-for-service tcp://db:1 --timeout 5m", "instead of after 3 attempts"},
+		{"timeout 90 sh -c 'until nc -z db 1; do sleep 1; done'", "wait-for-service tcp://db:1 --timeout 1m30s", ""},
+		{"timeout 90 sh -c 'until nc -z db 1; do sleep 1; done'; sleep 3", "wait-for-service tcp://db:1 --timeout 1m30s -- sleep 3s", "it fails if the wait is in vain"},
+		{"until nc -z db $PORT; do sleep 1; done", "wait-for-service tcp://db:$(PORT) --timeout 5m", "$PORT stands without quotes"},
+		{"apk add --no-cache curl; until nc -z db 1; do sleep 1; done", "wait-for-service tcp://db:1 --timeout 5m", "unused: apk add --no-cache curl"},
+		{"command -v nc || apk add nc; until nc -z db 1; do sleep 1; done", "wait-for-service tcp://db:1 --timeout 5m", "unused: apk add nc"},
+		{"until nc -z db 1 && nc -z db 2; do sleep 1; done", "wait-for-service tcp://db:1 tcp://db:2 --timeout 5m", "not all at the same moment"},
+		{"set -e; sleep 5; until nc -z db 1; do sleep 1; done; exec /app/run --now", "sleep 5s -- wait-for-service tcp://db:1 --timeout 5m --  /app/run --now", forever},
+		{"while true; do c=$(curl -s -o /dev/null -w '%{http_code}' http://web/); if [ \"$c\" = 200 ]; then break; fi; sleep 1; done", "wait-for-service http://web/#status=200&no-redirect --timeout 5m", forever},
+
+		{"until nc -z $NOWHERE 1; do sleep 1; done", "error: NOWHERE is not set", ""},
+		{"until frobnicate; do sleep 1; done", "error: frobnicate: a condition that initbox does not wait for", ""},
+		{"frobnicate; sleep 1", "error: frobnicate: a command that has no counterpart", ""},
+		{"sleep 1 || true", "error: sleep: its failure is ignored", ""},
+		{"timeout 5 sleep 10", "error: timeout: a limit of the time of sleep", ""},
+		{"until nc -z a 1 || nc -z b 1; do sleep 1; done", "error: a second condition that ends the loop", ""},
+		{"if [ -f /x ]; then sleep 1; fi", "error: if test -f /x: a condition", ""},
+		{"sleep $(cat /x)", "error: $(cat /x): the output of a command", ""},
+		{"apk add nc; /app/run", "error: apk add nc: what it installs", ""},
+	} {
+		result, err := readScript(test.script, nil, container(t, someEnv))
+		want, wantError := strings.CutPrefix(test.want, "error: ")
+		if wantError {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s\n   got %s, %v\n  want the error %s", test.script, commandLine(result), err, want)
+			}
+			continue
+		}
+		notes := strings.Join(result.Differs, "\n")
+		for _, unused := range result.Unused {
+			notes += "\nunused: " + unused
+		}
+		if got := commandLine(result); err != nil || got != want || !strings.Contains(notes, test.differs) {
+			t.Errorf("%s\n   got %s, %v\n  want %s\n%s", test.script, got, err, want, notes)
+		}
+	}
+}
+
+// commandLine returns the steps as they are typed.
+func commandLine(r Result) string {
+	var all []string
+	for _, s := range r.Steps {
+		all = append(all, strings.Join(s.words(), " "))
+	}
+	return strings.Join(all, " -- ")
+}
+
+// TestReadScriptOfKubelet checks what the kubelet does with a script before the shell reads it.
+func TestReadScriptOfKubelet(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]string{
+		"until nc -z $(HOST) 1; do sleep 1; done":               "tcp://db:1",
+		"until nc -z '$(PORT)' 1; do sleep 1; done":               "tcp://$(PORT):1",
+		"until nc -z $(PG_SERVICE_HOST) 1; do sleep 1; done":    "error: such a Service",
+		"until nc -z $$HOST 1; do sleep 1; done":                "tcp://$(HOST):1",
+		"until nc -z \"$1\" $2; do sleep 1; done":               "tcp://$(HOST):5",
+		"HOST=other; until nc -z $HOST 1; do sleep 1; done":     "tcp://other:1",
+		"X=$HOST; until nc -z $X 1; do sleep 1; done":           "tcp://$(HOST):1",
+		"X=${Y:-other}; until nc -z $X 1; do sleep 1; done":     "tcp://other:1",
+		"until nc -z ${LIST} 1; do sleep 1; done":               "error",
+		"until nc -z \"$(cat <<<$(HOST))\" 1; do sleep 1; done": "error",
+	} {
+		result, err := readScript(script, []string{"sh", "$(HOST)", "5"}, container(t, someEnv))
+		if reason, wantError := strings.CutPrefix(want, "error"); wantError {
+			if err == nil || !strings.Contains(err.Error(), strings.TrimPrefix(reason, ": ")) {
+				t.Errorf("%s: %s, %v; want an error: %s", script, commandLine(result), err, reason)
+			}
+		} else if got := fmt.Sprint(commandLine(result)); err != nil || !strings.Contains(got, want) {
+			t.Errorf("%s: %s, %v; want %s", script, got, err, want)
+		}
+	}
+}
+
+func TestRoundUp(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"1s 5s", "60s 1m", "61s 1m5s", "121s 2m30s", "10m 10m", "601s 11m", "3600s 1h", "90m 1h30m"} {
+		given, want, _ := strings.Cut(text, " ")
+		d, err := time.ParseDuration(given)
+		if got := limitText(roundUp(d)); err != nil || got != want {
+			t.Errorf("%s: %s, %v, want %s", given, got, err, want)
+		}
+	}
+}
