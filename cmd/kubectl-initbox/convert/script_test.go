@@ -70,7 +70,7 @@ func TestReadScriptOfKubelet(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
 		"until nc -z $(HOST) 1; do sleep 1; done":               "tcp://db:1",
-		"until nc -z '$(PORT)' 1; do sleep 1; done":               "tcp://$(PORT):1",
+		"until nc -z '$(PORT)' 1; do sleep 1; done":             "tcp://$(PORT):1",
 		"until nc -z $(PG_SERVICE_HOST) 1; do sleep 1; done":    "error: such a Service",
 		"until nc -z $$HOST 1; do sleep 1; done":                "tcp://$(HOST):1",
 		"until nc -z \"$1\" $2; do sleep 1; done":               "tcp://$(HOST):5",

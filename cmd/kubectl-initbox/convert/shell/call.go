@@ -142,7 +142,7 @@ func (p *parser) call(s *syntax.Stmt, cmd *syntax.CallExpr, c context) ([]Statem
 	if err != nil {
 		return nil, err
 	}
-	return p.result(call, c), nil
+	return p.result(s, call, c)
 }
 
 func isShell(name string) bool { return slices.Contains([]string{"sh", "bash", "ash", "dash"}, name) }
@@ -834,7 +834,7 @@ func (p *parser) timeout(s *syntax.Stmt, cmd *syntax.CallExpr, c context) ([]Sta
 		if err != nil {
 			return nil, err
 		}
-		return p.result(call, c), nil
+		return p.result(s, call, c)
 	}
 	all, err := p.shellCommand(s, rest, c)
 	if err != nil {

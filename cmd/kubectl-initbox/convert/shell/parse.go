@@ -79,6 +79,7 @@ type context struct {
 	// that the shell exits with a failure, which may be a subshell.
 	last, exit fate
 	noexit     bool     // set -e has no effect here
+	looked     bool     // the status decides whether another command runs
 	tail       bool     // nothing follows in this shell
 	list       *context // of the list in which the statement stands
 	discard    bool     // the output is discarded
@@ -288,7 +289,8 @@ func (p *parser) statement(s *syntax.Stmt, rest []*syntax.Stmt, tail bool, c con
 		if err := p.redirect(call, s.Redirs); err != nil {
 			return nil, false, err
 		}
-		return p.result(call, c), false, nil
+		all, err = p.result(s, call, c)
+		return all, false, err
 	}
 	if _, call := s.Cmd.(*syntax.CallExpr); s.Negated && !call {
 		return nil, false, refuse(s, "the negation of a list")
@@ -396,7 +398,8 @@ func (p *parser) binary(s *syntax.Stmt, b *syntax.BinaryCmd, rest []*syntax.Stmt
 		if err != nil {
 			return nil, false, err
 		}
-		return p.result(call, c), false, nil
+		all, err := p.result(s, call, c)
+		return all, false, err
 	case syntax.AndStmt, syntax.OrStmt:
 	default:
 		return nil, false, refuse(s, "|& is not the same in every shell")
@@ -673,9 +676,9 @@ func (p *parser) mark(s Statement, f fate) Statement {
 }
 
 // result returns the statement of a call, unless it only writes to the log.
-func (p *parser) result(call *Call, c context) []Statement {
-	if call == nil {
-		return nil
+func (p *parser) result(n syntax.Node, call *Call, c context) ([]Statement, error) {
+	if p.errexit && !c.noexit && c.exit == ignored {
+		return nil, refuse(n, "set -e in a shell whose failure is ignored")
 	}
 	if c.discard && call.Stdout == nil {
 		call.Stdout = &Output{Discard: true}
@@ -683,7 +686,7 @@ func (p *parser) result(call *Call, c context) []Statement {
 	if c.errdiscard && call.Stderr == nil {
 		call.Stderr = &Output{Discard: true}
 	}
-	return []Statement{p.mark(Statement{Call: call}, p.failing(c))}
+	return []Statement{p.mark(Statement{Call: call}, p.failing(c))}, nil
 }
 
 // ending is what a handler of a failure does.
