@@ -235,15 +235,50 @@ func installs(call *shell.Call) bool {
 
 // condition adds the steps of an if. What only installs programs is not needed.
 func (s *scriptReader) condition(i *shell.If) error {
-	for _, list := range [][]shell.Statement{i.Then, i.Else} {
-		if slices.ContainsFunc(list, func(s shell.Statement) bool { return s.Call == nil || !installs(s.Call) }) {
-			return &shell.Error{Pos: i.Pos, Word: "if " + condText(i.Cond), Why: "a condition that initbox cannot express"}
+	cond := i.Cond
+	then, err := s.branch(i.Then)
+	if err != nil {
+		return err
+	}
+	otherwise, err := s.branch(i.Else)
+	switch {
+	case err != nil:
+		return err
+	case len(then) == 0:
+		then, otherwise = otherwise, nil
+		cond.Not = !cond.Not
+	}
+	if len(then) == 0 {
+		return nil
+	}
+	word := &shell.Error{Pos: i.Pos, Word: "if " + condText(i.Cond), Why: "a condition that initbox cannot express"}
+	if len(otherwise) > 0 {
+		return word
+	}
+	steps, err := conditional(cond, then, s.c)
+	if e := (*shell.Error)(nil); errors.As(err, &e) && e.Pos.Line == 0 {
+		e.Pos = i.Pos
+	}
+	for _, step := range steps {
+		s.items = append(s.items, item{step: step})
+	}
+	return err
+}
+
+// branch returns the steps of what is only done if a condition holds.
+func (s *scriptReader) branch(list []shell.Statement) ([]Step, error) {
+	before := s.items
+	s.items = nil
+	err := s.statements(list, false)
+	var steps []Step
+	for i, it := range s.items {
+		if it.wait {
+			return nil, &shell.Error{Pos: list[min(i, len(list)-1)].Pos(), Word: "if", Why: "a wait under a condition"}
 		}
+		steps = append(steps, it.step)
 	}
-	for _, statement := range slices.Concat(i.Then, i.Else) {
-		s.installs = append(s.installs, statement.Call)
-	}
-	return nil
+	s.items = before
+	return steps, err
 }
 
 func condText(c shell.Cond) string {
@@ -285,7 +320,7 @@ func (s *scriptReader) loop(statement shell.Statement) error {
 			}
 		}
 		if loop.Attempts > 0 {
-			it.limit = time.Duration(loop.Attempts) * (each + limitOf(loop.Until))
+			it.limit = time.Duration(loop.Attempts) * each
 			if it.limit < time.Minute && each < time.Second {
 				it.limit = 5 * time.Minute // an attempt has no time of its own
 			}
@@ -295,20 +330,6 @@ func (s *scriptReader) loop(statement shell.Statement) error {
 		s.items = append(s.items, it)
 	}
 	return nil
-}
-
-// limitOf returns how long the attempts of a condition may take, as far as the script says it.
-func limitOf(c shell.Cond) (d time.Duration) {
-	for _, inner := range slices.Concat(c.All, c.Any) {
-		d += limitOf(inner)
-	}
-	if c.Match != nil {
-		d += c.Match.Call.Limit
-	}
-	if c.Call != nil {
-		d += c.Call.Limit
-	}
-	return d
 }
 
 // until returns the waits for a condition.
@@ -324,6 +345,7 @@ func (s *scriptReader) until(c shell.Cond) ([]Step, error) {
 		if err == nil && c.Not {
 			step, err = gone(step, c.Call)
 		}
+		step = limited(step, c.Call.Limit)
 		return []Step{step}, at(c.Call, err)
 	case c.Match != nil:
 		s.splits(c.Match.Call)
@@ -340,7 +362,7 @@ func (s *scriptReader) until(c shell.Cond) ([]Step, error) {
 			return nil, &shell.Error{Pos: m.Call.Pos, Word: m.Call.Name, Why: "a comparison that initbox does not wait for"}
 		}
 		step, err := f(&m, s.c)
-		return []Step{step}, at(m.Call, err)
+		return []Step{limited(step, m.Call.Limit)}, at(m.Call, err)
 	case c.All != nil && !c.Not:
 		var all []Step
 		for _, inner := range c.All {

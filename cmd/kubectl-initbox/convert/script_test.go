@@ -34,7 +34,9 @@ func TestReadScript(t *testing.T) {
 		{"sleep 1 || true", "error: sleep: its failure is ignored", ""},
 		{"timeout 5 sleep 10", "error: timeout: a limit of the time of sleep", ""},
 		{"until nc -z a 1 || nc -z b 1; do sleep 1; done", "error: a second condition that ends the loop", ""},
-		{"if [ -f /x ]; then sleep 1; fi", "error: if test -f /x: a condition", ""},
+		{"if [ -f /x ]; then sleep 1; fi", "error: line 1", ""},
+		{"if [ -f /x ]; then until nc -z db 1; do sleep 1; done; fi", "error: a wait under a condition", ""},
+		{"if [ -f /x ]; then echo there; fi; until timeout 2 nc -z db 1; do sleep 1; done", "wait-for-service tcp://db:1 --attempt-timeout 2s --timeout 5m", forever},
 		{"sleep $(cat /x)", "error: $(cat /x): the output of a command", ""},
 		{"apk add nc; /app/run", "error: apk add nc: what it installs", ""},
 	} {

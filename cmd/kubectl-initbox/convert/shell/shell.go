@@ -33,6 +33,17 @@ type Statement struct {
 	MayFail, Unchecked bool
 }
 
+// Pos returns where the statement begins.
+func (s Statement) Pos() Pos {
+	switch {
+	case s.Call != nil:
+		return s.Call.Pos
+	case s.Loop != nil:
+		return s.Loop.Pos
+	}
+	return s.If.Pos
+}
+
 // Call is a simple command.
 type Call struct {
 	Pos    Pos
