@@ -12,6 +12,7 @@ import (
 
 const (
 	attemptEnds  = "an attempt ends after 10 s"
+	headerCounts = "the status counts, also if the body then breaks off"
 	mozillaRoots = "the certificate is verified against Mozilla's roots, and those in $SSL_CERT_FILE, not against those of the original image"
 	publicRoots  = "public CAs are trusted beside the one in the file"
 	getNotHead   = "the request is a GET, as BusyBox's wget sends it; GNU's sends HEAD"
@@ -50,6 +51,9 @@ func (r request) step(why string, call *shell.Call, c *manifest.Container) (Step
 	}
 	if len(r.flags) == 0 {
 		r.differs = append(r.differs, attemptEnds)
+	}
+	if !slices.ContainsFunc(r.settings, func(s string) bool { return strings.HasPrefix(s, "body=") || strings.HasPrefix(s, "json=") }) {
+		r.differs = append(r.differs, headerCounts)
 	}
 	return Step{
 		Subcommand: "wait-for-service", Args: []string{text + fragment(r.settings)}, Flags: r.flags,
