@@ -201,7 +201,7 @@ func (k *files) copySettings(c copying, from, to location, s *Step) []string {
 	add(c.noOverwrite, "no-overwrite")
 	add(c.update, "update")
 	switch whole := c.recursive && from.pattern == "" && k.kind(from) != file; {
-	case whole && from.root() && !from.projected():
+	case whole && from.root() && !from.projected() && k.kind(from) == directory:
 		add(true, "optional")
 	case whole:
 		s.differs("it is an error if " + from.value + " is empty")

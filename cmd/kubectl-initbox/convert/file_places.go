@@ -29,7 +29,7 @@ type location struct {
 // place finds out what a word names, relative to the directory of the call.
 func (k *files) place(w shell.Word, call *shell.Call) (location, error) {
 	p := location{word: w}
-	full, err := k.absolute(w, call)
+	full, err := k.absolute(splitPatterns(w), call)
 	if err != nil {
 		return p, err
 	}
@@ -100,6 +100,19 @@ func (k *files) absolute(w shell.Word, call *shell.Call) (shell.Word, error) {
 		w = append(shell.Word{{Text: strings.TrimPrefix(w[0].Text, "./"), Glob: w[0].Glob}}, w[1:]...)
 	}
 	return append(full, w...), nil
+}
+
+// splitPatterns returns the word with the text before a pattern in a part of its own.
+func splitPatterns(w shell.Word) shell.Word {
+	var split shell.Word
+	for _, p := range w {
+		if i := strings.IndexAny(p.Text, `*?[\`); p.Glob && i > 0 {
+			split = append(split, shell.Part{Text: p.Text[:i]})
+			p.Text = p.Text[i:]
+		}
+		split = append(split, p)
+	}
+	return split
 }
 
 // cutPattern cuts the last part of a path off if it is a pattern. One with a pattern elsewhere is an error.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"initbox/cmd/kubectl-initbox/convert/shell"
 	"initbox/cmd/kubectl-initbox/manifest"
 )
@@ -135,21 +137,30 @@ func (k *files) kind(p location) kind {
 		return what
 	case p.root() && !k.mountedFile(p), p.slash && p.pattern == "":
 		return directory
-	case p.root(), p.flat() && path.Dir(p.value) == path.Clean(p.mount.MountPath):
+	case p.root() && p.projected(), p.flat() && path.Dir(p.value) == path.Clean(p.mount.MountPath):
 		return file
 	}
 	return unknown
 }
 
-// mountedFile reports whether the volume at p is a file.
+// mountedFile reports whether what is mounted at p may be a file.
 func (k *files) mountedFile(p location) bool {
-	if p.projected() {
+	if p.projected() || p.volume == nil && !k.claimed(p) {
 		return p.mount.SubPath != "" || p.mount.SubPathExpr != ""
 	}
 	if p.volume != nil && p.volume.HostPath != nil && p.volume.HostPath.Type != nil {
 		return !slices.Contains([]string{"", "Directory", "DirectoryOrCreate"}, string(*p.volume.HostPath.Type))
 	}
 	return false
+}
+
+// claimed reports whether the volume is a claim of a StatefulSet.
+func (k *files) claimed(p location) bool {
+	claims := manifest.Get(k.c.Pod.Object.Node, "spec", "volumeClaimTemplates")
+	return claims != nil && slices.ContainsFunc(claims.Content, func(claim *yaml.Node) bool {
+		name := manifest.Get(claim, "metadata", "name")
+		return name != nil && name.Value == p.mount.Name
+	})
 }
 
 // linkNote returns what is different where a place in a volume is behind a symbolic link, which may be there only in a
