@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"initbox/cmd/kubectl-initbox/convert/shell"
+	"initbox/cmd/kubectl-initbox/manifest"
 )
 
 const copyFlags = "r R recursive; a archive; p; f force; n no-clobber; u update; L dereference; P no-dereference; d; H; v verbose; T no-target-directory; remove-destination"
@@ -223,9 +224,16 @@ func (k *files) replaces(c copying, to location, s *Step) {
 		return
 	}
 	s.differs("a file that exists is replaced by a new one, with the mode and the owner of a new file, where the command would keep them")
-	if mayBeRoot(k.c) && (to.volume == nil || to.volume.HostPath == nil) {
-		s.ownerless = &ownerless{to.value, stop(to.word, "a file that exists there keeps its owner, which a new one does not have if this runs as root")}
+	if mayBeRoot(k.c) && k.othersIn(to) {
+		s.ownerless = &ownerless{to.value, stop(to.word, "a file that exists there may belong to the user of another container, and would be root's")}
 	}
+}
+
+// othersIn reports whether another container of the Pod that runs as another user has the volume.
+func (k *files) othersIn(p location) bool {
+	return slices.ContainsFunc(k.c.Pod.Containers, func(c *manifest.Container) bool {
+		return !mayBeRoot(c) && slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == p.mount.Name && !m.ReadOnly })
+	})
 }
 
 // copied records what is there now.

@@ -305,7 +305,7 @@ func (k *files) gunzip(d *download, call *shell.Call) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(g.args) > 0 || call.Name == "gzip" && !g.has("d") || strings.Contains(d.url, "tar") || strings.Contains(d.url, "tgz") {
+	if len(g.args) > 0 || call.Name == "gzip" && !g.has("d") || strings.Contains(path.Base(d.url), ".tar") || strings.Contains(path.Base(d.url), ".tgz") {
 		return nil, &shell.Error{Word: call.Name, Why: "not the one compressed file that is downloaded"}
 	}
 	p, err := k.place(call.Stdout.File, call)

@@ -292,9 +292,21 @@ func (k *files) writable(p location) error {
 		return stop(p.word, "in no volume: what is written there is lost when the container ends")
 	case p.mount.ReadOnly || p.projected():
 		return stop(p.word, "in a volume that is mounted read-only")
+	case p.kernels():
+		return stop(p.word, "a file of the kernel, or a device")
 	}
 	return nil
 }
+
+// kernels reports whether the volume is the node's /sys, /proc or /dev, in which no file can be renamed, or may be.
+func (p location) kernels() bool {
+	if v := p.volume; v != nil {
+		return v.HostPath != nil && kernelPath().MatchString(path.Clean(v.HostPath.Path))
+	}
+	return kernelPath().MatchString(p.value)
+}
+
+var kernelPath = lazy.Regexp(`^/$|(^|/)(host-?)?(sys|proc|dev)(/|$)`)
 
 // mountsIn returns whether a volume is mounted below the place.
 func (k *files) mountsIn(p location) bool {

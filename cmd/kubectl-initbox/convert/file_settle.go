@@ -137,7 +137,7 @@ func (k *files) kind(p location) kind {
 		return what
 	case p.root() && !k.mountedFile(p), p.slash && p.pattern == "":
 		return directory
-	case p.root() && p.projected(), p.flat() && path.Dir(p.value) == path.Clean(p.mount.MountPath):
+	case p.root() && p.projected(), k.flat[path.Dir(p.value)] && p.pattern == "", p.flat() && path.Dir(p.value) == path.Clean(p.mount.MountPath):
 		return file
 	}
 	return unknown

@@ -43,10 +43,12 @@ spec:
     - {name: secret, mountPath: /secret}
     - {name: loose, mountPath: /loose}
     - {name: shared, mountPath: /data/shared}
-  containers: [{name: main, image: app}]
+    - {name: sys, mountPath: /host-sys}
+  containers: [{name: main, image: app, securityContext: {runAsUser: 999}, volumeMounts: [{name: data, mountPath: /d}]}]
   volumes:
   - {name: empty, emptyDir: {}}
   - {name: shared, emptyDir: {}}
+  - {name: sys, hostPath: {path: /sys}}
   - {name: data, persistentVolumeClaim: {claimName: data}}
   - {name: node, hostPath: {path: /var/lib/x}}
   - {name: config, configMap: {name: c}}
@@ -487,7 +489,7 @@ var fileCases = []fileCase{
 	{script: "cp /config/x /data/", user: 1000, want: "copy /config/x:/data/", differs: "a file that exists is replaced"},
 	{script: "cp /config/x /node/", want: "copy /config/x:/node/", differs: "a file that exists is replaced"},
 	{script: "cp -n /config/x /data/", want: "copy /config/x:/data/#no-overwrite", differs: "it is an error if there is a directory"},
-	{script: "cp /config/x /data/", stops: "keeps its owner"},
+	{script: "cp /config/x /data/", stops: "may belong to the user of another container"},
 	{script: "cp -r /app /data/app", stops: "cp -r copies into it if it is there"},
 	{script: "cp /config/* /empty/dir", stops: "whether it is a directory is not known"},
 	{script: "cp /config /empty", stops: "/config: a directory, which cp without -r"},
@@ -526,14 +528,19 @@ var fileCases = []fileCase{
 	{script: "cat /config/a /secret/b > /empty/b", stops: "not a file in the same"},
 	{script: "echo b >> /empty/f", stops: "a second run would add the text again"},
 	{script: "echo a > /empty/f; cp /empty/f /empty/g; echo b >> /empty/f", stops: "may read it"},
-	{script: "echo $PASSWORD > /empty/a", stops: "not known to be one word"},
+	{script: "echo $PASSWORD > /empty/a", want: "render --inline=/empty/a={{ .Env.PASSWORD }}\n --secret-env=PASSWORD --mode=0644", differs: "a backslash"},
+	{script: "echo never > /host-sys/kernel/mm/transparent_hugepage/enabled", want: "sysctl /host-sys/kernel/mm/transparent_hugepage/enabled=never"},
+	{script: "touch /host-sys/a", stops: "a file of the kernel"},
+	{script: "cp /config/a /host-sys/a", stops: "a file of the kernel"},
+	{script: "cp /config/x /claim/", want: "copy /config/x:/claim/", differs: "a file that exists is replaced"},
+	{script: "cp /config/* /empty/; chmod 600 /empty/client.key", want: "copy /config/*:/empty/ -- prepare /empty/client.key#file&mode=0600&if-exists"},
 	{script: "echo $SPACES > /empty/a", stops: "not known to be one word"},
 	{script: `echo "$MAYBE" > /empty/a`, stops: "MAYBE"},
 	{script: `echo 'a\nb' > /empty/a`, stops: "a backslash"},
 	{script: "echo -e a > /empty/a", stops: "-e: a flag that shells"},
 	{script: `printf '%d' 1 > /empty/a`, stops: "a format"},
 	{script: `printf "$SUB" > /empty/a`, stops: "a format that is not a plain text"},
-	{script: "echo a > /data/a", stops: "keeps its owner"},
+	{script: "echo a > /data/a", stops: "may belong to the user of another container"},
 	{script: "echo a > /tmp/a", stops: "in no volume"},
 	{script: "echo a > '/empty/a=b'", stops: "another meaning"},
 	{script: "envsubst < /config/a > /empty/a", want: "render /config/a:/empty/a --engine=envsubst --secret-env=PASSWORD --mode=0644", differs: "that is not set is an error"},
@@ -577,7 +584,7 @@ var fileCases = []fileCase{
 	{script: "curl -fL http://repo.example/a", stops: "the name of the file"},
 	{script: "curl -d x -o /empty/a http://repo.example/a", stops: "-d: an option"},
 	{script: "curl -H \"Authorization: Bearer $PASSWORD\" -o /empty/a http://repo.example/a", stops: "a header that is not a plain text"},
-	{script: "curl -o /data/a http://repo.example/a", stops: "keeps its owner"},
+	{script: "curl -o /data/a http://repo.example/a", stops: "may belong to the user of another container"},
 	{script: "tar xzf /config/a.tgz -C /empty", stops: "no file that a command before"},
 	{script: "mv /empty/a /empty/b", stops: "mv, after which a second run"},
 

@@ -64,6 +64,9 @@ func (k *files) write(call *shell.Call) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.volume != nil && p.kernels() && p.value != "/" && !appended {
+		return writeParameter(p.text, text, p.word)
+	}
 	return k.writeText(call, p, text, appended)
 }
 
@@ -130,7 +133,7 @@ func (k *files) template(w shell.Word) (template, error) {
 			return t, stop(w, "the variable "+p.Env+" is not set")
 		case !shellName().MatchString(p.Env):
 			return t, stop(w, "the name of the variable")
-		case p.Split && v.origin == inManifest && strings.ContainsAny(v.value, " \t\n*?[\\"), p.Split && v.origin > inPod:
+		case p.Split && v.origin == inManifest && strings.ContainsAny(v.value, " \t\n*?[\\"), p.Split && v.origin == uncertain:
 			return t, stop(w, "the value of "+p.Env+", without quotes, is not known to be one word")
 		}
 		action := template{text: "{{ .Env." + p.Env + " }}"}
