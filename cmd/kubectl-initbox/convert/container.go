@@ -293,8 +293,8 @@ func chain(steps []Step) (line []string, err error) {
 	return line, nil
 }
 
-// waits reports whether the step waits for a service. It is worth an install container in front of a program that stays;
-// a mkdir is not.
+// waits reports whether the step waits for a service. That is worth an install container in front of a program that
+// stays; a mkdir is not.
 func waits(s Step) bool { return s.Subcommand == "wait-for-service" || s.Subcommand == "wait-for-dns" }
 
 // words returns the step as it is typed.
@@ -372,7 +372,7 @@ func keepUser(c *manifest.Container) (inside bool, user *int64) {
 }
 
 // unknownUser reports whether an official image does not have the user in its /etc/passwd, so that its group is 0: they
-// have system users, nobody (65534), guest (405, alpine) and a first user (1000, ubuntu).
+// have system users, a user 65534, guest (405, alpine) and a first user (1000, ubuntu).
 func unknownUser(image string, uid int64) bool {
 	switch base := repository(image); {
 	case uid > 1000:
