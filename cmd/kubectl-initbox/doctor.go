@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubeconfigs of clusters with logins of their own
@@ -9,17 +11,17 @@ import (
 
 	"initbox/cmd/kubectl-initbox/doctor"
 	"initbox/internal/failure"
+	"initbox/internal/suggest"
 )
 
 func (s *streams) doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "doctor",
-		Usage:     "explains why Pods are stuck",
+		Usage:     "explain why Pods are stuck",
 		ArgsUsage: "[POD|KIND/NAME…]",
 		Description: "For each Pod that is not ready: the container that holds it, and since when; how it ended and what it said;\n" +
 			"what it waits for, what is wrong there, and the Pods behind that; what to change. It only reads.\n" +
-			"Without arguments, all Pods of the namespace are examined.\n\n" +
-			"Exit status: 0 if no Pod is stuck, 1 if one is, 2 if the command line is wrong.",
+			"Without arguments, all Pods of the namespace are examined.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Usage: "`NAMESPACE` of the Pods (default: that of the context)"},
 			&cli.BoolFlag{Name: "all-namespaces", Aliases: []string{"A"}, Usage: "the Pods of all namespaces"},
@@ -83,6 +85,11 @@ func connect(c *cli.Context) (*doctor.Clients, string, error) {
 	overrides.Context.Namespace = c.String("namespace")
 	kubeconfig := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	hint := "kubectl config get-contexts lists the contexts; --kubeconfig and $KUBECONFIG name the file"
+	if raw, err := kubeconfig.RawConfig(); err == nil && overrides.CurrentContext != "" && raw.Contexts[overrides.CurrentContext] == nil {
+		names := slices.Sorted(maps.Keys(raw.Contexts))
+		return nil, "", failure.WithHint(fmt.Errorf("--context: no context %s in the kubeconfig", failure.Printable(overrides.CurrentContext)),
+			suggest.Question(overrides.CurrentContext, names, "")+"kubectl config get-contexts lists the contexts")
+	}
 	namespace, _, err := kubeconfig.Namespace()
 	if err != nil {
 		return nil, "", failure.WithHint(fmt.Errorf("read the kubeconfig: %w", err), hint)
