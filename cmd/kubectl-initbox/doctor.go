@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -56,10 +57,15 @@ func (s *streams) diagnose(c *cli.Context) error {
 	var earlier *doctor.Report
 	write := func(r *doctor.Report) error {
 		defer func() { earlier = r }()
+		var changes bytes.Buffer
+		if err := r.WriteChanges(&changes, earlier); err != nil || changes.Len() == 0 {
+			return err
+		}
 		if output == "json" {
 			return r.WriteJSON(s.stdout)
 		}
-		return r.WriteChanges(s.stdout, earlier)
+		_, err := changes.WriteTo(s.stdout)
+		return err
 	}
 	if c.Bool("watch") {
 		return doctor.Watch(c.Context, clients, o, write)

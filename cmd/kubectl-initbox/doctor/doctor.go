@@ -94,6 +94,7 @@ func (p *Pod) key() string { return p.Namespace + "/" + p.Name }
 type doctor struct {
 	*cluster
 	now      time.Time
+	byName   bool            // the Pods were asked for by name, or by that of what runs them
 	asked    map[string]bool // Pods, by key
 	explored map[string]*Pod
 	report   *Report
@@ -111,7 +112,7 @@ func Diagnose(ctx context.Context, clients *Clients, o Options) (*Report, error)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &doctor{cluster: newCluster(clients), now: o.Now(), asked: map[string]bool{}, explored: map[string]*Pod{}}
+	d := &doctor{cluster: newCluster(clients), now: o.Now(), byName: len(o.Names) > 0, asked: map[string]bool{}, explored: map[string]*Pod{}}
 	d.report = &Report{Time: d.now, Pods: []*Pod{}}
 	pods, err := d.find(ctx, o)
 	if err != nil {
@@ -120,7 +121,7 @@ func Diagnose(ctx context.Context, clients *Clients, o Options) (*Report, error)
 	d.report.Checked = len(pods)
 	var stuck []*Pod
 	for i := range pods {
-		if p := d.state(&pods[i]); p != nil {
+		if p := d.state(ctx, &pods[i]); p != nil {
 			p.AskedFor = true
 			d.asked[p.key()] = true
 			stuck = append(stuck, p)

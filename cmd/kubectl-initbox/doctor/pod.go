@@ -19,7 +19,7 @@ import (
 )
 
 // state returns what a Pod is stuck in, or nil if it is ready or has ended as it should.
-func (d *doctor) state(pod *corev1.Pod) *Pod {
+func (d *doctor) state(ctx context.Context, pod *corev1.Pod) *Pod {
 	p := &Pod{Namespace: pod.Namespace, Name: pod.Name, pod: pod, Since: pod.CreationTimestamp.Time}
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -28,17 +28,17 @@ func (d *doctor) state(pod *corev1.Pod) *Pod {
 		}
 		p.State, p.Since = "Terminating", pod.DeletionTimestamp.Time
 		return p
-	case pod.Status.Phase == corev1.PodSucceeded:
+	case pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed && d.replaced(ctx, pod):
 		return nil
 	}
-	if d.heldByInit(p) {
-		return p
-	}
+	init := d.heldByInit(p)
 	if pod.Status.Phase == corev1.PodFailed {
-		if owner := controller(pod); owner != nil || pod.Status.Reason == "Evicted" {
-			return nil // its owner makes another one, which is examined; or it has given up, and says so itself
+		if !init {
+			d.heldByContainer(p)
 		}
-		p.State = cmp.Or(pod.Status.Reason, "Failed")
+		p.State = strings.TrimSuffix(cmp.Or(pod.Status.Reason, "Failed")+" at "+p.State, " at NotReady")
+	}
+	if init || pod.Status.Phase == corev1.PodFailed {
 		return p
 	}
 	if pod.Spec.NodeName == "" {
@@ -53,6 +53,23 @@ func (d *doctor) state(pod *corev1.Pod) *Pod {
 	}
 	d.heldByContainer(p)
 	return p
+}
+
+// replaced reports whether the owner of a failed Pod has made another one, or needs none: only the newest Pod of a Job
+// counts, and if none has succeeded. The Jobs of a CronJob count if they are asked for.
+func (d *doctor) replaced(ctx context.Context, pod *corev1.Pod) bool {
+	owner := controller(pod)
+	if owner == nil {
+		return false
+	}
+	if owner.Kind != "Job" || !d.byName && d.cronJob(ctx, pod.Namespace, owner.Name) != "" {
+		return true
+	}
+	pods, _ := d.pods(ctx, pod.Namespace)
+	return slices.ContainsFunc(pods, func(other corev1.Pod) bool {
+		of := controller(&other)
+		return of != nil && of.UID == owner.UID && of.Name == owner.Name && (other.Status.Phase == corev1.PodSucceeded || pod.CreationTimestamp.Before(&other.CreationTimestamp))
+	})
 }
 
 // condition returns the condition of a Pod, which is empty if there is none.
@@ -90,8 +107,6 @@ func (d *doctor) heldByInit(p *Pod) bool {
 			continue
 		case sidecar && condition(p.pod, corev1.PodInitialized).Status == corev1.ConditionTrue:
 			continue // it has started before, and starts again beside the containers
-		case p.pod.Status.Phase == corev1.PodFailed && controller(p.pod) != nil:
-			return false // the next Pod of the Job is examined
 		}
 		p.State = fmt.Sprintf("Init:%d/%d", i, len(containers))
 		p.hold(&containers[i], s, true)

@@ -90,7 +90,7 @@ func (d *doctor) behindName(ctx context.Context, p *Pod, about, name string, pod
 func (d *doctor) descend(ctx context.Context, pods []corev1.Pod, depth int) []string {
 	var stuck []*Pod
 	for i := range pods {
-		if q := d.state(&pods[i]); q != nil {
+		if q := d.state(ctx, &pods[i]); q != nil {
 			stuck = append(stuck, q)
 		}
 	}

@@ -236,6 +236,33 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
+// TestFailedJobs pins that of the failed Pods of a Job the newest counts, unless another one has succeeded, and that those
+// of a CronJob count if they are asked for.
+func TestFailedJobs(t *testing.T) {
+	pod := func(name, job, created, phase string) string {
+		p := strings.Replace(waiting(name, `wait-for-service, "tcp://pgg:1"`), "phase: Pending", "phase: "+phase, 1)
+		p = strings.Replace(p, `creationTimestamp: "`+ago(time.Minute), `ownerReferences: [{apiVersion: batch/v1, kind: Job, name: `+job+`, uid: `+job+`, controller: true}], creationTimestamp: "`+created, 1)
+		return strings.Replace(p, `state: {running: {startedAt: "`+ago(time.Minute)+`"}}`, `state: {terminated: {exitCode: 124, reason: Error}}`, 1)
+	}
+	job := func(name, owner string) string {
+		return "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: " + name + ", namespace: shop, uid: " + name + owner + "}\n"
+	}
+	failing := pod("a-1", "a", ago(time.Hour), "Failed") + "---" + pod("a-2", "a", ago(time.Minute), "Failed") + job("a", "")
+	if got := clusterOf(t, failing).diagnose(t); strings.Contains(got, "a-1") || !strings.Contains(got, `Pod shop/a-2: Failed at Init:0/1 for 1m0s, held by "wait" (wait-for-service), started once, last status 124`) {
+		t.Errorf("a Job that fails:\n%s", got)
+	}
+	if got := clusterOf(t, failing+"---"+pod("a-0", "a", ago(2*time.Hour), "Succeeded")).diagnose(t); got != "nothing is stuck: 3 Pods\n" {
+		t.Errorf("a Job that has succeeded:\n%s", got)
+	}
+	cron := pod("b-1", "b", ago(time.Hour), "Failed") + job("b", ", ownerReferences: [{apiVersion: batch/v1, kind: CronJob, name: c, uid: c, controller: true}]")
+	if got := clusterOf(t, cron).diagnose(t); got != "nothing is stuck: 1 Pod\n" {
+		t.Errorf("a CronJob:\n%s", got)
+	}
+	if got := clusterOf(t, cron).diagnose(t, "job/b"); !strings.Contains(got, "Pod shop/b-1: Failed at Init:0/1") {
+		t.Errorf("a CronJob that is asked for:\n%s", got)
+	}
+}
+
 // TestJSON pins the names of the report's fields.
 func TestJSON(t *testing.T) {
 	r, err := Diagnose(context.Background(), clusterOf(t, waiting("web", `wait-for-service, "http://api"`)).Clients, Options{Namespace: "shop", Now: func() time.Time { return now }})
