@@ -24,7 +24,8 @@ func ago(d time.Duration) string { return now.Add(-d).Format(time.RFC3339) }
 // state is a cluster with the objects of manifests.
 type state struct {
 	*Clients
-	kube *fake.Clientset
+	kube    *fake.Clientset
+	dynamic *dynamicfake.FakeDynamicClient
 }
 
 func clusterOf(t *testing.T, manifests string) *state {
@@ -45,7 +46,8 @@ func clusterOf(t *testing.T, manifests string) *state {
 	names := metadatafake.NewTestScheme()
 	metav1.AddMetaToScheme(names)
 	kube := fake.NewClientset(objects...)
-	return &state{kube: kube, Clients: &Clients{Kube: kube, Dynamic: dynamicfake.NewSimpleDynamicClient(scheme.Scheme, objects...), Metadata: metadatafake.NewSimpleMetadataClient(names, metas...)}}
+	dynamic := dynamicfake.NewSimpleDynamicClient(scheme.Scheme, objects...)
+	return &state{kube: kube, dynamic: dynamic, Clients: &Clients{Kube: kube, Dynamic: dynamic, Metadata: metadatafake.NewSimpleMetadataClient(names, metas...)}}
 }
 
 // diagnose returns the text for the namespace shop.

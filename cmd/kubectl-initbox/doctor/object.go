@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -9,11 +10,14 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
 
+	"initbox/cmd/kubectl-initbox/grants"
+	"initbox/cmd/kubectl-initbox/manifest"
 	"initbox/internal/failure"
 	"initbox/internal/kube"
 	"initbox/internal/words"
@@ -231,81 +235,48 @@ func (d *doctor) allowed(ctx context.Context, namespace, account string, n kube.
 	if len(n.Names) == 1 {
 		name = n.Names[0]
 	}
-	user := "system:serviceaccount:" + namespace + ":" + account
-	groups := []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, Groups: groups,
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: n.Namespace, Verb: verb, Group: n.Group, Resource: n.Resource, Name: name}}}
-	key := strings.Join([]string{user, verb, n.Group, n.Resource, n.Namespace, name}, " ")
 	if _, refused := d.lists["no reviews"]; !refused {
-		answer, ok := d.lists[key].(*authorizationv1.SubjectAccessReview)
-		if ok {
-			return answer.Status.Allowed, true
-		}
-		err := d.ask(ctx, func(ctx context.Context) (err error) {
-			answer, err = d.Kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-			return err
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + namespace + ":" + account,
+			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: n.Namespace, Verb: verb, Group: n.Group, Resource: n.Resource, Name: name},
+		}}
+		what := strings.Join([]string{"review of", review.Spec.User, verb, n.Group, n.Resource, name}, " ")
+		answer, err := one(ctx, d.cluster, what, n.Namespace, "", func(ctx context.Context) (*authorizationv1.SubjectAccessReview, error) {
+			return d.Kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		})
 		if err == nil {
-			d.lists[key] = answer
 			return answer.Status.Allowed, true
 		}
 		d.lists["no reviews"] = err
+		delete(d.unread, strings.TrimSuffix(what+" in "+n.Namespace, " in ")) // the Roles say it, too
 	}
-	return d.granted(ctx, user, groups, n, verb, name)
+	roles, known := d.roles(ctx, n.Namespace)
+	if !known {
+		return false, false
+	}
+	n.Verbs = []string{verb}
+	missing, _ := roles.Missing([]kube.Permission{n}, kube.Account{Namespace: namespace, Name: account})
+	return len(missing) == 0, true
 }
 
-// granted reads the Roles and their bindings. A binding whose Role cannot be read may grant anything.
-func (d *doctor) granted(ctx context.Context, user string, groups []string, n kube.Permission, verb, name string) (granted, known bool) {
-	api := d.Kube.RbacV1()
-	clusterwide, known := list(ctx, d.cluster, "clusterrolebindings", "", "", api.ClusterRoleBindings().List, func(l *rbacv1.ClusterRoleBindingList) []rbacv1.ClusterRoleBinding { return l.Items })
-	bindings := []rbacv1.RoleBinding{}
-	for _, b := range clusterwide {
-		bindings = append(bindings, rbacv1.RoleBinding{Subjects: b.Subjects, RoleRef: b.RoleRef})
-	}
-	if !n.Cluster {
-		more, also := list(ctx, d.cluster, "rolebindings", n.Namespace, "", api.RoleBindings(n.Namespace).List, func(l *rbacv1.RoleBindingList) []rbacv1.RoleBinding { return l.Items })
-		bindings, known = append(bindings, more...), known && also
-	}
-	for _, b := range bindings {
-		if !slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool {
-			return s.Kind == rbacv1.GroupKind && slices.Contains(groups, s.Name) || s.Kind == rbacv1.UserKind && s.Name == user ||
-				s.Kind == rbacv1.ServiceAccountKind && "system:serviceaccount:"+s.Namespace+":"+s.Name == user
-		}) {
-			continue
+// roles reads all Roles and bindings that count in a namespace.
+func (d *doctor) roles(ctx context.Context, namespace string) (*grants.Grants, bool) {
+	var text bytes.Buffer
+	for _, kind := range []string{"clusterrolebindings", "rolebindings", "clusterroles", "roles"} {
+		r := resourceOf(kind)
+		get := d.Dynamic.Resource(gvr(r)).Namespace(inside(r, namespace)).List
+		all, known := list(ctx, d.cluster, kind, inside(r, namespace), "", get, func(l *unstructured.UnstructuredList) []unstructured.Unstructured { return l.Items })
+		if !known {
+			return nil, false
 		}
-		rules, err := d.rules(ctx, b)
-		if err != nil && !apierrors.IsNotFound(err) {
-			known = false
-		}
-		if slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return grants(r, n, verb, name) }) {
-			return true, true
+		for _, o := range all {
+			unstructured.RemoveNestedField(o.Object, "metadata", "managedFields")
+			if role, err := yaml.Marshal(o.Object); err == nil {
+				text.WriteString("---\n" + string(role))
+			}
 		}
 	}
-	return false, known
-}
-
-func (d *doctor) rules(ctx context.Context, b rbacv1.RoleBinding) ([]rbacv1.PolicyRule, error) {
-	if b.RoleRef.Kind == "ClusterRole" {
-		role, err := one(ctx, d.cluster, "clusterroles", "", b.RoleRef.Name, func(ctx context.Context) (*rbacv1.ClusterRole, error) {
-			return d.Kube.RbacV1().ClusterRoles().Get(ctx, b.RoleRef.Name, metav1.GetOptions{})
-		})
-		if err != nil {
-			return nil, err
-		}
-		return role.Rules, nil
-	}
-	role, err := one(ctx, d.cluster, "roles", b.Namespace, b.RoleRef.Name, func(ctx context.Context) (*rbacv1.Role, error) {
-		return d.Kube.RbacV1().Roles(b.Namespace).Get(ctx, b.RoleRef.Name, metav1.GetOptions{})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return role.Rules, nil
-}
-
-func grants(r rbacv1.PolicyRule, n kube.Permission, verb, name string) bool {
-	has := func(list []string, word string) bool {
-		return slices.Contains(list, word) || slices.Contains(list, "*")
-	}
-	return has(r.Verbs, verb) && has(r.APIGroups, n.Group) && has(r.Resources, n.Resource) && (len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, name))
+	objects, err := manifest.Read("the cluster's Roles", &text)
+	return grants.Of(objects), err == nil
 }

@@ -146,9 +146,11 @@ func TestRights(t *testing.T) {
 	pod := waiting("web", `wait-for-service, "k8s:job/migrate"`)
 	const denied = "shop/default may not list or watch jobs.batch in namespace shop → kubectl get pod web -n shop -o yaml | kubectl initbox rbac -f - | kubectl apply -f -"
 	forbid := func(c *state, verb, resource string) {
-		c.kube.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+		no := func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", nil)
-		})
+		}
+		c.kube.PrependReactor(verb, resource, no)
+		c.dynamic.PrependReactor(verb, resource, no)
 	}
 	for _, test := range []struct {
 		name, objects, want, not string
@@ -236,8 +238,8 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// TestFailedJobs pins that of the failed Pods of a Job the newest counts, unless another one has succeeded, and that those
-// of a CronJob count if they are asked for.
+// TestFailedJobs pins that of the failed Pods of a Job the newest counts, unless another one has succeeded, and that
+// those of a CronJob count if they are asked for.
 func TestFailedJobs(t *testing.T) {
 	pod := func(name, job, created, phase string) string {
 		p := strings.Replace(waiting(name, `wait-for-service, "tcp://pgg:1"`), "phase: Pending", "phase: "+phase, 1)
