@@ -96,7 +96,7 @@ func TestFindings(t *testing.T) {
 		{"a wrong flag", waiting("web", `wait-for-service, --timeuot, 5m, "tcp://a:1"`), []string{"command line  no such flag: --timeuot → did you mean --timeout?"}},
 		{"itself", waiting("web", `wait-for-service, "http://web"`) + "---" + service("web", "{port: 80}", false), []string{"Pod shop/web, which is above: it waits for itself"}},
 		{"a loop of a shell", script("until nc -z pgg 5432; do sleep 2; done") + "---" + service("pg", "{port: 5432}", true),
-			[]string{"held by \"wait\" (sh)", "pgg:5432  no Service pgg in shop; near: pg (1 ready endpoint) → pg instead of pgg in spec.initContainers[0].command[2]"}},
+			[]string{"held by \"wait\" (sh)", "tcp://pgg:5432  no Service pgg in shop; near: pg (1 ready endpoint) → pg instead of pgg in spec.initContainers[0].command[2]"}},
 		{"a script that is not understood", script("frobnicate --host=$PG && while ! nc -z pgg 5432; do echo waiting; done; curl http://api/x") + "---" + service("pg", "{port: 5432}", true),
 			[]string{"pgg:5432  no Service pgg in shop; near: pg (1 ready endpoint)", "api       no Service api in shop"}},
 		{"another tool", strings.Replace(script("x"), `[sh, -c, "x"]`, `[/wait-for-it.sh, "pgg:5432", -t, "60"]`, 1) + "---" + service("pg", "{port: 5432}", true), []string{"pgg:5432"}},
