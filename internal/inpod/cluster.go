@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
@@ -35,6 +36,9 @@ func apiServer(ctx context.Context, o *Options, s *section) {
 	if err != nil {
 		f := failure.Of(err)
 		s.add("account", "%s", f.Text) // not a problem: most Pods need none
+		if host := o.Getenv("KUBERNETES_SERVICE_HOST"); host != "" {
+			reach(ctx, net.JoinHostPort(host, cmp.Or(o.Getenv("KUBERNETES_SERVICE_PORT"), "443")), s)
+		}
 		return
 	}
 	dialer := dial.New(nil).DialContext
@@ -53,6 +57,21 @@ func apiServer(ctx context.Context, o *Options, s *section) {
 	client := kube.New(config, kube.Options{Dial: dialer})
 	account(ctx, client, s)
 	rights(ctx, client, cmp.Or(config.Namespace, kube.DefaultNamespace), s)
+}
+
+// reach tells whether the server accepts connections, for a Pod without credentials and without the cluster's CA.
+func reach(ctx context.Context, address string, s *section) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	s.add("address", "%s", failure.Printable(address))
+	begin := time.Now()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		s.add("answer", "%s", failure.Of(err).Text) // not a problem, either
+		return
+	}
+	conn.Close()
+	s.add("answer", "TCP in %s", took(time.Since(begin)))
 }
 
 // version asks for the server's version, and times each step. It returns whether it answered.

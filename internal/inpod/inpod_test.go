@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -200,6 +201,22 @@ func TestAPIServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNoToken looks at the API server of a Pod without a service account's token: only whether it can be reached.
+func TestNoToken(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, port, _ := net.SplitHostPort(l.Addr().String())
+	getenv := func(name string) string {
+		return map[string]string{"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}[name]
+	}
+	look := func() string { return text(func(s *section) { apiServer(t.Context(), &Options{Getenv: getenv}, s) }) }
+	requireLines(t, look(), `^  account +this Pod has no service account token$`, `^  answer +TCP in `, `^no problem found$`)
+	l.Close()
+	requireLines(t, look(), `^  answer +connection refused$`, `^no problem found$`)
 }
 
 // TestLookEnds pins that an API server without an answer holds up no report.
