@@ -23,8 +23,8 @@ var shells = []string{"sh", "bash", "ash", "dash", "zsh", "busybox"}
 // what a volume has.
 func (r *run) others() (found []string) {
 	var words []string
-	if len(r.Command) > 0 && r.hook == "" && !isProgram(r.Command[0]) {
-		words = r.Command[:1]
+	if (len(r.Command) > 0 || r.hook != "") && !isProgram(r.words[0]) {
+		words = r.words[:1]
 	} else if foreign := r.foreign(); foreign != nil {
 		words = foreign[:1]
 	}

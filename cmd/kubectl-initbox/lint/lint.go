@@ -185,7 +185,7 @@ func (p *pod) newContainer(from *manifest.Container) *container {
 	for _, h := range hooks(from) {
 		exec := *from
 		exec.Command, exec.Args = h.command, nil
-		if !program.Runs(&exec, nil) || len(h.command) == 0 || program.IsImage(from.Image, nil) && !isProgram(h.command[0]) {
+		if len(h.command) == 0 || !program.Runs(&exec, nil) {
 			continue
 		}
 		r := &run{container: c, hook: h.name, seconds: h.seconds, nodes: sequence(manifest.Get(from.Node, h.path...)), words: h.command}
@@ -232,7 +232,7 @@ var (
 // inspect reads the command line. What follows the last -- may be the program again, as in -- /bin/initbox register.
 func (r *run) inspect() {
 	words := r.words
-	if len(r.Command) > 0 && r.hook == "" && !isProgram(words[0]) {
+	if (len(r.Command) > 0 || r.hook != "") && !isProgram(words[0]) {
 		return // it runs something else, which a rule of its own reports
 	}
 	for depth := 0; depth < 3 && r.err == nil; depth++ {

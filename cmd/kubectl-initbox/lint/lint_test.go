@@ -115,3 +115,30 @@ func TestNoFalseAlarm(t *testing.T) {
 		}
 	}
 }
+
+// TestKinds pins the place of a finding in each kind of object that runs Pods.
+func TestKinds(t *testing.T) {
+	const spec = "{containers: [{name: c, image: initbox:1, args: [wait-for-dns, a, --tmeout=1s]}]}"
+	for text, want := range map[string]string{
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: " + spec:                                                                                                                        "Pod/a",
+		"apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: a}\nspec: {selector: {}, template: {spec: " + spec + "}}":                                                                    "StatefulSet/a",
+		"apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: a}\nspec: {selector: {}, template: {spec: " + spec + "}}":                                                                      "DaemonSet/a",
+		"apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, namespace: shop}\nspec: {template: {spec: " + spec + "}}":                                                                        "shop/Job/a",
+		"apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: a}\nspec: {jobTemplate: {spec: {template: {spec: " + spec + "}}}}":                                                              "CronJob/a",
+		"apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: a}\nspec: {template: {spec: " + spec + "}}":                                                                         "Rollout/a",
+		"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Service, metadata: {name: a}}\n- apiVersion: v1\n  kind: Pod\n  metadata: {generateName: a-}\n  spec:\n    " + spec + "": "Pod/a-",
+		`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"image": "initbox:1", "args": ["wait-for-dns", "a", "--tmeout=1s"]}]}}`:                       "Pod/a",
+	} {
+		findings := check(t, text)
+		if len(findings) != 1 {
+			t.Errorf("%s: %v", text, findings)
+			continue
+		}
+		before, _, _ := strings.Cut(text, `"--tmeout`)
+		before, _, _ = strings.Cut(before, "--tmeout")
+		line, column := strings.Count(before, "\n")+1, len(before)-strings.LastIndex(before, "\n")
+		if f := findings[0]; f.Object != want || f.Line != line || f.Column != column {
+			t.Errorf("%s: %s, want %s at %d:%d", text, f, want, line, column)
+		}
+	}
+}
