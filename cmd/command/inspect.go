@@ -17,6 +17,7 @@ import (
 
 	"initbox/internal/kube"
 	"initbox/internal/perm"
+	"initbox/internal/podinfo"
 	"initbox/waitfor"
 )
 
@@ -58,13 +59,13 @@ var samples = []string{
 	"unknown", "8080", "http://unknown:8080/unknown", "postgres://unknown/unknown", "10m", "10.0.0.1", "true", "unknown=unknown",
 }
 
-// inspecting is held while the environment of the process is that of a container.
+// inspecting is held while the process has variables of a container.
 var inspecting sync.Mutex
 
 // Inspect reads the command line of a container as the program does there, does nothing, and returns the steps of its
 // chain. The words are the command and the args after the kubelet has replaced variables in them; they may begin with
 // the path of the program or of a link to it, or with the name of a subcommand. Nothing of this machine counts, such as
-// its files. While it runs, the environment of the process is the one given, for everything in the process.
+// its files. While it runs, the process has those variables of the environment given that the command line reads.
 //
 // The error is the one with which the program would end, and may have a hint, see failure.Hint. What would be right
 // with some value for one that is not known is not an error. Without a subcommand, as with --version, there
@@ -73,7 +74,7 @@ func Inspect(words []string, environment map[string]string) ([]Inspected, error)
 	inspecting.Lock()
 	defer inspecting.Unlock()
 	environment = withFiles(words, environment)
-	defer restoreEnvironment(os.Environ())
+	defer setEnvironment(readBy(words, environment), environment)()
 	steps, err := inspectAs(samples[0], words, environment)
 	if err == nil || !strings.Contains(fmt.Sprint(words, environment), opaqueBegin) {
 		return steps, err
@@ -93,10 +94,7 @@ func Inspect(words []string, environment map[string]string) ([]Inspected, error)
 // inspectAs reads the command line with sample in place of what is wholly unknown. With an error, it returns the steps
 // in front of the one that has it.
 func inspectAs(sample string, words []string, environment map[string]string) ([]Inspected, error) {
-	os.Clearenv()
-	for name, value := range environment {
-		_ = os.Setenv(name, known(value, sample)) // a name that no variable can have is refused, as the kubelet does
-	}
+	setKnown(readBy(words, environment), environment, sample)
 	e := &env{
 		version: "devel", stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard,
 		command: programName, inspecting: true, untilStopped: context.Background(),
@@ -225,7 +223,7 @@ func (e *env) addTranslated(one *Inspected) {
 
 // valueOf returns the value of a flag that another tool's command line has set.
 func valueOf(c *cli.Context, f cli.Flag, d cli.DocGenerationFlag) string {
-	if generic, ok := f.(*cli.GenericFlag); ok { // the library panics on one that is no flag.Getter
+	if generic, ok := f.(*cli.GenericFlag); ok { // the library panics on a value without Get
 		return generic.Value.String()
 	}
 	if !d.TakesValue() {
@@ -324,11 +322,45 @@ func known(text, sample string) string {
 	}
 }
 
-func restoreEnvironment(pairs []string) {
-	os.Clearenv()
-	for _, pair := range pairs {
-		name, value, _ := strings.Cut(pair, "=")
-		_ = os.Setenv(name, value)
+// readBy returns a function that tells which variables a command line reads, at most. The others stay as they are, for
+// what else runs in this process.
+func readBy(words []string, environment map[string]string) func(name string) bool {
+	text := strings.Join(words, " ") + " " + environment[variableTargets]
+	foreign := strings.Contains(text, "--"+flagCompat) || strings.Contains(text, "--"+flagFromKubernetesEntrypoint) || strings.Contains(text, "--"+flagFromK8sWaitFor)
+	return func(name string) bool {
+		return foreign || strings.HasPrefix(name, "INITBOX_") || strings.HasPrefix(name, "POD_") || strings.HasPrefix(name, "HOST_IP") ||
+			strings.Contains(text, strings.TrimSuffix(name, "_FILE")) ||
+			slices.ContainsFunc(podinfo.Fields, func(f podinfo.Field) bool { return f.Variable == name })
+	}
+}
+
+// setEnvironment removes the variables that are read, and returns what restores them.
+func setEnvironment(read func(string) bool, environment map[string]string) (restore func()) {
+	before := map[string]string{}
+	for _, pair := range os.Environ() {
+		if name, value, _ := strings.Cut(pair, "="); read(name) {
+			before[name] = value
+			_ = os.Unsetenv(name)
+		}
+	}
+	return func() {
+		for name := range environment {
+			if _, found := before[name]; !found && read(name) {
+				_ = os.Unsetenv(name)
+			}
+		}
+		for name, value := range before {
+			_ = os.Setenv(name, value)
+		}
+	}
+}
+
+// setKnown sets the variables of a container that are read.
+func setKnown(read func(string) bool, environment map[string]string, sample string) {
+	for name, value := range environment {
+		if read(name) {
+			_ = os.Setenv(name, known(value, sample)) // a name that no variable can have is refused, as the kubelet does
+		}
 	}
 }
 

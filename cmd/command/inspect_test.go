@@ -125,3 +125,19 @@ func TestInspectTargetsOfVariable(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestInspectReads pins that what else runs in the process keeps its variables, such as those of a login to a cluster.
+func TestInspectReads(t *testing.T) {
+	read := readBy([]string{"wait-for-service", "redis://:${env:PASSWORD}@cache"}, map[string]string{variableTargets: "${env:URL}"})
+	for name, want := range map[string]bool{
+		"PATH": false, "HOME": false, "AWS_PROFILE": false, "HTTPS_PROXY": false,
+		"PASSWORD": true, "PASSWORD_FILE": true, "URL": true, "INITBOX_TIMEOUT": true, "POD_IP": true, "NODE_NAME": true,
+	} {
+		if read(name) != want {
+			t.Errorf("%s: read is %v", name, !want)
+		}
+	}
+	if !readBy([]string{"git-clone", "--compat", "git-sync"}, nil)("GITSYNC_REPO") {
+		t.Error("another tool's variables are not read")
+	}
+}
