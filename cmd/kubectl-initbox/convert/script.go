@@ -337,6 +337,9 @@ func (s *scriptReader) until(c shell.Cond) ([]Step, error) {
 	switch {
 	case c.Call != nil:
 		s.splits(c.Call)
+		if c.Call.Substituted && !silent(c.Call) {
+			return nil, &shell.Error{Pos: c.Call.Pos, Word: "$(" + c.Call.Name + " …)", Why: "what it prints would be run as a command"}
+		}
 		f, found := probes[c.Call.Name]
 		if !found {
 			return nil, &shell.Error{Pos: c.Call.Pos, Word: c.Call.Name, Why: "a condition that initbox does not wait for"}
@@ -383,6 +386,26 @@ func (s *scriptReader) until(c shell.Cond) ([]Step, error) {
 		return s.until(all)
 	}
 	return nil, &shell.Error{Word: "||", Why: "a wait for one of several conditions"}
+}
+
+// silent reports whether a call certainly prints nothing but errors.
+func silent(call *shell.Call) bool {
+	if call.Pipe != nil || call.Stdout != nil && call.Stdout.Discard {
+		return call.Pipe == nil
+	}
+	texts := ""
+	for _, w := range call.Args {
+		texts += " " + w.String()
+	}
+	switch call.Name {
+	case "curl":
+		return !strings.Contains(texts, "-w") && !strings.Contains(texts, "%{") && (strings.Contains(texts+" ", "-o /dev/null ") || strings.Contains(texts+" ", "--output /dev/null "))
+	case "wget":
+		return strings.Contains(texts+" ", " -O /dev/null ") || strings.Contains(texts, " --spider")
+	case "nc":
+		return strings.Contains(texts, " -z")
+	}
+	return false
 }
 
 // opposite are the comparisons that hold if others do not.

@@ -29,6 +29,8 @@ func TestReadScript(t *testing.T) {
 		{"while true; do c=$(curl -s -o /dev/null -w '%{http_code}' http://web/); if [ \"$c\" = 200 ]; then break; fi; sleep 1; done", "wait-for-service http://web/#status=200&no-redirect --timeout 5m", forever},
 
 		{"until nc -z $NOWHERE 1; do sleep 1; done", "error: NOWHERE is not set", ""},
+		{"until $(nc -z db 1); do sleep 1; done", "wait-for-service tcp://db:1 --timeout 5m", forever},
+		{"until $(pg_isready -h db); do sleep 1; done", "error: what it prints would be run", ""},
 		{"until frobnicate; do sleep 1; done", "error: frobnicate: a condition that initbox does not wait for", ""},
 		{"frobnicate; sleep 1", "error: frobnicate: a command that has no counterpart", ""},
 		{"sleep 1 || true", "error: sleep: its failure is ignored", ""},

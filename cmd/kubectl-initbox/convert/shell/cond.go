@@ -133,6 +133,13 @@ func (p *parser) conditionCall(s *syntax.Stmt, cmd *syntax.CallExpr) (Cond, *boo
 			return constant(text == "true")
 		}
 	}
+	if sub, ok := cmd.Args[0].Parts[0].(*syntax.CmdSubst); ok && len(cmd.Args) == 1 && len(cmd.Args[0].Parts) == 1 && len(cmd.Assigns) == 0 && len(s.Redirs) == 0 && len(sub.Stmts) == 1 {
+		call, err := p.pipeline(sub.Stmts[0]) // until $(curl -sf -o /dev/null …)
+		if err == nil {
+			call.Substituted = true
+		}
+		return Cond{Call: call}, nil, err
+	}
 	body := p.functions[name]
 	switch base := path.Base(name); {
 	case body != nil:

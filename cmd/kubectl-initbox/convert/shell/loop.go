@@ -27,7 +27,8 @@ type looper struct {
 
 	counter            string
 	init, step, stepAt int
-	items              int // of a loop over a list; -1 for others
+	inline             bool // it is counted where it is compared
+	items              int  // of a loop over a list; -1 for others
 	bounds             []bound
 	now                int // counts the parts of an attempt
 }
@@ -49,7 +50,7 @@ func (p *parser) loopStatement(n syntax.Node, rest []*syntax.Stmt, tail bool, c 
 	inLoop, aborts, outputs, onSleep := p.inLoop, p.aborts, p.outputs, p.onSleep
 	p.inLoop, p.aborts, p.outputs, p.onSleep = true, false, map[*Call]error{}, l.sleep
 	err := read(l)
-	l.loop.Aborts = p.aborts
+	l.loop.Aborts = p.aborts && !c.noexit
 	left := p.outputs
 	p.inLoop, p.aborts, p.outputs, p.onSleep = inLoop, aborts, outputs, onSleep
 	if counted := (*countError)(nil); errors.As(err, &counted) {
@@ -71,6 +72,7 @@ func (l *looper) while(clause *syntax.WhileClause) error {
 	p := l.p
 	original := p.clone()
 	assigned := l.assignments(clause.Do)
+	l.counts(clause.Cond[len(clause.Cond)-1])
 	for name := range assigned {
 		if name == l.counter {
 			p.vars[name] = value{count: true}
@@ -223,6 +225,20 @@ func (l *looper) assignments(body []*syntax.Stmt) map[string]bool {
 	return names
 }
 
+// counts finds the counter of a condition that counts itself: [ $((i+=1)) -gt 60 ].
+func (l *looper) counts(s *syntax.Stmt) {
+	syntax.Walk(s, func(n syntax.Node) bool {
+		if a, ok := n.(*syntax.ArithmExp); ok {
+			name, step, ok := incrementOf(a.X)
+			if number, known := l.p.knownNumber(name); ok && known && l.counter == "" {
+				l.counter, l.init, l.step, l.inline = name, number, step, true
+				l.p.vars[name] = value{count: true}
+			}
+		}
+		return true
+	})
+}
+
 func (p *parser) knownNumber(name string) (int, bool) {
 	v, found := p.vars[name]
 	if !found || v.word == nil {
@@ -359,6 +375,20 @@ func (l *looper) bound(s *syntax.Stmt, wanted, fails bool) {
 		return err == nil && *known == wanted, err
 	}})
 	l.now++
+	if l.inline && l.stepAt == 0 && countsItself(s) {
+		l.stepAt = l.now
+		l.now++
+	}
+}
+
+func countsItself(s *syntax.Stmt) (found bool) {
+	syntax.Walk(s, func(n syntax.Node) bool {
+		if a, ok := n.(*syntax.ArithmExp); ok && !found {
+			_, _, found = incrementOf(a.X)
+		}
+		return true
+	})
+	return found
 }
 
 // body reads what is done at each attempt.
@@ -675,6 +705,9 @@ func (l *looper) finish(entry state, rest []*syntax.Stmt, tail bool) ([]Statemen
 	p := l.p
 	if l.probe == nil {
 		return nil, false, refuse(l.node, "a loop that does not wait for anything that is known")
+	}
+	if l.loop.Aborts && l.c.exit != fatal {
+		return nil, false, refuse(l.node, "a loop that set -e ends, after which the script goes on")
 	}
 	l.loop.Until = *l.probe
 	number, fails, err := l.attempts()

@@ -57,9 +57,11 @@ type Call struct {
 	Pipe   *Call        // the command that reads its output; the pipeline ends with its status
 	// Pipefail says that the pipeline also fails if this command does.
 	Pipefail bool
-	Limit    time.Duration // it is killed, and has failed, after this time (timeout 5 nc …); 0 without
-	Dir      Word          // the working directory that cd set before; nil without
-	Umask    string        // that umask set before, in octal; "" without
+	// Substituted says that it stands in $( … ) alone: its status counts, unless it prints something, which would be run.
+	Substituted bool
+	Limit       time.Duration // it is killed, and has failed, after this time (timeout 5 nc …); 0 without
+	Dir         Word          // the working directory that cd set before; nil without
+	Umask       string        // that umask set before, in octal; "" without
 }
 
 // Assignment sets a variable for one command.

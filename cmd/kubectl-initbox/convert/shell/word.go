@@ -553,6 +553,9 @@ func (p *parser) arithmetic(x syntax.ArithmExpr) (int, error) {
 	case *syntax.ParenArithm:
 		return p.arithmetic(x.X)
 	case *syntax.UnaryArithm:
+		if x.Op == syntax.Inc || x.Op == syntax.Dec {
+			return p.counted(x, x.Post)
+		}
 		n, err := p.arithmetic(x.X)
 		if err == nil && x.Op == syntax.Minus && !x.Post {
 			return -n, nil
@@ -564,6 +567,9 @@ func (p *parser) arithmetic(x syntax.ArithmExpr) (int, error) {
 	case *syntax.Word:
 		return p.number(x)
 	case *syntax.BinaryArithm:
+		if x.Op == syntax.AddAssgn || x.Op == syntax.SubAssgn {
+			return p.counted(x, false)
+		}
 		a, err := p.arithmetic(x.X)
 		if err != nil {
 			return 0, err
@@ -575,6 +581,22 @@ func (p *parser) arithmetic(x syntax.ArithmExpr) (int, error) {
 		return calculate(x, a, b)
 	}
 	return 0, refuse(x, "arithmetic of this form")
+}
+
+// counted returns the value of i++ or i+=1, while the loop that it is in tries out numbers for i.
+func (p *parser) counted(x syntax.ArithmExpr, before bool) (int, error) {
+	name, step, ok := incrementOf(x)
+	if !ok || !p.vars[name].count {
+		return 0, refuse(x, "arithmetic of this form")
+	}
+	n, picked := p.pick[name]
+	switch {
+	case !picked:
+		return 0, &countError{name}
+	case before:
+		return n, nil
+	}
+	return n + step, nil
 }
 
 func (p *parser) number(w *syntax.Word) (int, error) {
