@@ -717,6 +717,9 @@ func (l *looper) finish(entry state, rest []*syntax.Stmt, tail bool) ([]Statemen
 	if l.loop.Attempts == 0 && len(l.bounds) > 0 {
 		return nil, false, refuse(l.node, "a loop that makes no attempt")
 	}
+	if fails && l.c.exit == ignored {
+		return nil, false, refuse(l.node, "an exit from a shell whose failure is ignored")
+	}
 	bounded := l.loop.Attempts > 0
 	l.loop.Fails = fails && l.c.exit == fatal
 	atBound := entry.clone()
@@ -753,7 +756,7 @@ func (l *looper) finish(entry state, rest []*syntax.Stmt, tail bool) ([]Statemen
 	}
 	p.state = entry
 	p.vars = after
-	if bounded && !fails && p.failsIn(atBound, rest) {
+	if bounded && !fails && l.c.exit != ignored && p.failsIn(atBound, rest) {
 		l.loop.Fails = l.c.exit == fatal
 		fails = true
 	}

@@ -448,12 +448,14 @@ func (p *parser) or(s *syntax.Stmt, b *syntax.BinaryCmd, left, c context) ([]Sta
 	if err != nil {
 		return nil, false, err
 	}
-	switch end {
-	case endsNothing:
+	switch {
+	case end == endsNothing:
 		left.last = ignored
-	case endsFailing:
+	case end == endsFailing && c.exit == ignored:
+		return nil, false, refuse(b.Y, "an exit from a shell whose failure is ignored")
+	case end == endsFailing:
 		left.last = c.exit
-	case endsOK:
+	case end == endsOK:
 		return nil, false, refuse(b.Y, "a failure that ends the script with status 0")
 	default:
 		return nil, false, refuse(b.Y, "what is done only after a failure")
@@ -655,7 +657,7 @@ func (p *parser) checkedCall(cond Cond, then, otherwise []*syntax.Stmt, c contex
 	}
 	before := p.clone()
 	end, err := p.handler(otherwise, c)
-	if err != nil || end != endsFailing {
+	if err != nil || end != endsFailing || c.exit == ignored {
 		p.state = before
 		return nil, false, nil
 	}
