@@ -91,6 +91,7 @@ type scriptReader struct {
 	items    []item
 	notes    []string
 	unused   []string
+	split    []string // variables without quotes whose values are not known
 	installs []*shell.Call
 }
 
@@ -191,13 +192,13 @@ func (s *scriptReader) sleep(call *shell.Call) ([]Step, error) {
 	return []Step{{Subcommand: "sleep", Args: []string{text}, Why: "it sleeps as long"}}, nil
 }
 
-// splits notes the variables without quotes whose values are not known.
+// splits collects the variables without quotes whose values are not known.
 func (s *scriptReader) splits(call *shell.Call) {
 	for ; call != nil; call = call.Pipe {
 		for _, w := range call.Args {
 			for _, p := range w {
 				if v := lookup(p.Env, s.c); p.Env != "" && p.Split && (v.origin == inConfigMap || v.origin == inSecret) {
-					s.differs("$" + p.Env + " stands without quotes: white space in its value made several words of it, which is one word now")
+					s.split = append(s.split, p.Env)
 				}
 			}
 		}
@@ -435,6 +436,15 @@ func (s *scriptReader) result() (Result, error) {
 			return Result{}, &shell.Error{Pos: call.Pos, Word: callText(call), Why: "what it installs may be needed by what else runs in the image"}
 		}
 		s.unused = append(s.unused, callText(call))
+	}
+	line := ""
+	for _, step := range steps {
+		line += strings.Join(step.words(), " ")
+	}
+	for _, name := range s.split {
+		if strings.Contains(line, "$("+name+")") || strings.Contains(line, "${env:"+name) {
+			s.differs("$" + name + " stands without quotes: white space in its value made several words of it, which is one word now")
+		}
 	}
 	return Result{Steps: steps, Differs: s.notes, Unused: s.unused}, nil
 }

@@ -284,3 +284,83 @@ func (g *generator) loop() string {
 	}
 	return "ok=0; for " + i + " in 1 2 3; do if " + g.name() + "; then ok=1; break; fi; sleep 1; done; " + g.pick("[ $ok = 1 ] || exit 1", `if [ "$ok" -ne 1 ]; then echo; exit 1; fi`, `[ "$ok" = 0 ] && exit 1`)
 }
+
+// TestWordVariety compares the arguments that random words become with those that real shells make of them.
+func TestWordVariety(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many shells")
+	}
+	random := soak.Rand(t)
+	g := &generator{Rand: random}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a"), "#!/bin/sh\nprintf '<%s>' \"$@\"; [ -p /dev/stdin ] || exit 0; printf '['; cat; printf ']'")
+	set := map[string]string{"HOST": "db", "LIST": " x  y ", "EMPTY": "", "DOLLAR": "$HOST \\ 'q'"}
+	known := func(name string) (string, State) {
+		if text, found := set[name]; found {
+			return text, Literal
+		}
+		return "", Unset
+	}
+	read, all := 0, 150
+	for range all {
+		script := g.words()
+		parsed, err := Parse(script, Options{Program: "sh", Parameters: []Word{{{Text: "sh"}}, {{Text: "p"}}, {{Text: "q r"}}}, Lookup: known})
+		if err != nil {
+			continue
+		}
+		read++
+		call := parsed.Body[len(parsed.Body)-1].Call
+		p := &parser{o: Options{Lookup: known}}
+		want := ""
+		for _, w := range call.Args {
+			text, ok := p.known(w)
+			if !ok {
+				t.Fatalf("%s: %s is not known", script, w)
+			}
+			want += "<" + text + ">"
+		}
+		if len(call.Args) == 0 {
+			want = "<>" // as printf prints it
+		}
+		for _, shell := range []string{"dash", "bash"} {
+			file, err := exec.LookPath(shell)
+			if err != nil {
+				continue
+			}
+			cmd := exec.Command(file, "-c", script, "sh", "p", "q r")
+			cmd.Dir = dir
+			cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin"}
+			for name, text := range set {
+				cmd.Env = append(cmd.Env, name+"="+text)
+			}
+			got, err := cmd.CombinedOutput()
+			if string(got) != want {
+				t.Fatalf("%s\nread as %s\n%s: %s, %v", script, want, shell, got, err)
+			}
+		}
+	}
+	t.Logf("%d of %d scripts were read", read, all)
+	if read < all/3 {
+		t.Errorf("only %d of %d scripts were read", read, all)
+	}
+}
+
+// words writes a script whose last command has random words.
+func (g *generator) words() string {
+	word := func() (text string) {
+		for range 1 + g.IntN(4) {
+			text += g.pick("x", "y/z", "'a b'", `"c  d"`, `\ `, `\"`, `\$HOST`, "$HOST", `"$HOST"`, "$LIST", `"$LIST"`, "$EMPTY", `"$EMPTY"`, "${HOST}", "${UNSET:-u v}",
+				`"${UNSET:-u v}"`, "${EMPTY:-e}", "${EMPTY-e}", "${HOST:-h}", `"$@"`, "$@", "$1", "$2", `"$2"`, "$#", "$V", `"$V"`, "$W", `"$W"`, "$((1+2*3))", "$((N-1))", "$((10/3))",
+				"$(seq 3)", `"$(seq 2)"`, "$(expr 2 + 3)", `"\$V \\ \x \""`, "$DOLLAR", `"$DOLLAR"`, "''", `""`, "-", "x#", "=", "%", "!", "]", "\\\n", `"'"`, "'\"'")
+		}
+		return text
+	}
+	text := "N=4\nV=" + word() + "\nW=" + word() + "$V\n"
+	if g.IntN(4) == 0 {
+		text += "set -- " + word() + " " + word() + "\n"
+	}
+	if g.IntN(3) == 0 {
+		text += "for V in " + word() + " " + word() + "; do a $V " + word() + "; done >/dev/null; "
+	}
+	return text + "a " + word() + " " + word() + " " + word() + "\n"
+}

@@ -16,8 +16,8 @@ const pasteStart, pasteEnd = "\ue000", "\ue001"
 
 var pastedName = lazy.Regexp(pasteStart + "([^" + pasteEnd + "]*)" + pasteEnd)
 
-// Paste returns the text that a word is, for [Parse]. Of a variable whose value is not known, it has the name, in a form
-// that Parse finds again.
+// Paste returns the text that a word is, for [Parse]. In place of a variable whose value is not known, it has the
+// variable's name, in a form that Parse finds again.
 func Paste(w Word, lookup func(name string) (string, State)) (string, error) {
 	var b strings.Builder
 	for _, p := range w {
