@@ -28,7 +28,7 @@ func TestReadScript(t *testing.T) {
 		{"set -e; sleep 5; until nc -z db 1; do sleep 1; done; exec /app/run --now", "sleep 5s -- wait-for-service tcp://db:1 --timeout 5m --  /app/run --now", forever},
 		{"while true; do c=$(curl -s -o /dev/null -w '%{http_code}' http://web/); if [ \"$c\" = 200 ]; then break; fi; sleep 1; done", "wait-for-service http://web/#status=200&no-redirect --timeout 5m", forever},
 
-		{"until nc -z $NOWHERE 1; do sleep 1; done", "error: NOWHERE is not set", ""},
+		{"until nc -z $NOWHERE 1; do sleep 1; done", "error: nc: not called with a host and one port", ""},
 		{"until $(nc -z db 1); do sleep 1; done", "wait-for-service tcp://db:1 --timeout 5m", forever},
 		{"until $(pg_isready -h db); do sleep 1; done", "error: what it prints would be run", ""},
 		{"until frobnicate; do sleep 1; done", "error: frobnicate: a condition that initbox does not wait for", ""},

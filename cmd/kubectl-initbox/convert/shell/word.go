@@ -283,7 +283,7 @@ func (p *parser) parameter(f *fields, w *syntax.Word, param *syntax.ParamExp, qu
 		return refuse(param, "an expansion of this form")
 	}
 	name := param.Param.Value
-	if isAll(param) && param.Exp == nil && split {
+	if isAll(param) && param.Exp == nil && split && len(w.Parts) == 1 {
 		return p.allParameters(f, param, quoted)
 	}
 	if param.Exp != nil {
@@ -425,6 +425,9 @@ func (p *parser) variable(n syntax.Node, name string) (Word, error) {
 	case !found && strings.Contains(" IFS RANDOM SECONDS LINENO OPTIND PPID PWD OLDPWD ", " "+name+" "):
 		return nil, refuse(n, "a value that only the running shell knows")
 	case !found:
+		if _, state := p.o.Lookup(name); state == Unset && !p.nounset {
+			return Word{}, nil
+		}
 		return Word{{Env: name}}, nil
 	case v.count || v.counts != nil:
 		if number, ok := p.pick[name]; ok {
