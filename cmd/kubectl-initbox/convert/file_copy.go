@@ -220,10 +220,10 @@ func (k *files) replaces(c copying, to location, s *Step) {
 	if !to.fresh() && c.noOverwrite {
 		s.differs("it is an error if there is a directory where a file is to be, or the other way round")
 	}
-	if to.fresh() || c.noOverwrite || c.removed || c.keep == "keep" {
+	if to.fresh() || c.noOverwrite || c.removed && !k.busybox() || c.keep == "keep" {
 		return
 	}
-	s.differs("a file that exists is replaced by a new one, with the mode and the owner of a new file, where the command would keep them")
+	s.differs("a file or a link that exists is replaced by a new file, with its own mode and owner, where the command would keep them")
 	if mayBeRoot(k.c) && k.othersIn(to) {
 		s.ownerless = &ownerless{to.value, stop(to.word, "a file that exists there may belong to the user of another container, and would be root's")}
 	}

@@ -191,8 +191,8 @@ func programTool(name string, f fileCommand) tool {
 // errNotHere is what a file of the container is.
 var errNotHere = errors.New("not known here")
 
-// environment returns the variables of the container, for the tools whose command lines initbox itself understands. What the manifest
-// does not have is a text that none of them takes for anything.
+// environment returns the variables of the container, for the tools whose command lines initbox itself understands. What
+// the manifest does not have is a text that none of them takes for anything.
 func environment(c *manifest.Container) (translate.Environment, error) {
 	values := map[string]string{}
 	for _, e := range c.Env {

@@ -189,7 +189,7 @@ func contains(list []string, text string) bool {
 var startStates = map[string]func(root string) error{
 	"empty": func(string) error { return nil },
 	"files": func(v string) error {
-		return errors.Join(put(v+"/a", "old a", 0o640), put(v+"/dir/a", "old", 0o600), put(v+"/dir/.hidden", "h", 0o644), put(v+"/.dot", "dot", 0o644), os.Mkdir(v+"/lost+found", 0o700),
+		return errors.Join(put(v+"/a", "old a", 0o640), put(v+"/dir/a", "old", 0o400), put(v+"/dir/.hidden", "h", 0o644), put(v+"/.dot", "dot", 0o644), os.Mkdir(v+"/lost+found", 0o700),
 			os.Lchown(v+"/a", 1000, 1001), os.Lchown(v+"/dir", 999, 999), put(v+"/x.pid", "1", 0o600), put(v+"/.x.pid", "1", 0o600))
 	},
 	"links": func(v string) error {
@@ -197,9 +197,6 @@ var startStates = map[string]func(root string) error{
 	},
 	"directories": func(v string) error {
 		return errors.Join(put(v+"/a/inside", "x", 0o644), put(v+"/dir/a/inside", "x", 0o644), put(v+"/x.pid/y", "x", 0o644), os.Chmod(v, 0o2770), os.Chmod(v+"/dir", 0o2755))
-	},
-	"read-only": func(v string) error {
-		return errors.Join(put(v+"/a", "ro", 0o444), put(v+"/dir/a", "ro", 0o400), os.Chmod(v+"/dir", 0o555))
 	},
 }
 

@@ -332,7 +332,7 @@ func (k *files) touch(call *shell.Call) ([]Step, error) {
 			return "", stop(p.word, "a directory or a pattern, whose time would be set")
 		}
 		if k.kind(p) != file {
-			s.differs("the time of " + p.value + " is not changed if it exists")
+			s.differs("the time of " + p.value + " is not changed if it exists, and it must be a file")
 		}
 		k.made(p, file)
 		return p.text + "#file", nil
