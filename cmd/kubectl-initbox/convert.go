@@ -67,7 +67,11 @@ func (s *streams) convertFiles(c *cli.Context, as convert.Output) error {
 	if image == "" && !reports {
 		return failure.WithHint(usagef("no image: the containers that are written need one"), "--image registry.example/initbox:TAG, or $INITBOX_IMAGE; -o report needs none")
 	}
-	conversion := convert.New(objects, image, c.StringSlice("container"))
+	names := c.StringSlice("container")
+	conversion := convert.New(objects, image, names)
+	if len(names) > 0 && len(conversion.Changes) == 0 {
+		return fmt.Errorf("no init container called %s that does not run initbox already", strings.Join(names, " or "))
+	}
 	if err := conversion.Write(s.stdout, as); err != nil || reports {
 		return err
 	}

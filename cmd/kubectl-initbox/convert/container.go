@@ -262,7 +262,7 @@ func (c *Change) accepted(line []string) error {
 	container.Command, container.Args = []string{"/bin/initbox"}, line
 	steps, err := initbox.Inspect(program.Words(&container), program.Environment(&container))
 	if err != nil {
-		return fmt.Errorf("initbox would refuse %s: %w", failure.Printable(flow(list(line...), false)), err)
+		return fmt.Errorf("initbox would refuse what it becomes: %w", err)
 	}
 	for _, s := range steps {
 		if len(s.Needs) > 0 {

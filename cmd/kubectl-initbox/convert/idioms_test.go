@@ -1,0 +1,57 @@
+package convert
+
+import (
+	"strings"
+	"testing"
+
+	"initbox/cmd/kubectl-initbox/manifest"
+)
+
+// TestIdioms pins what becomes of the forms that init containers mostly have, from the manifest to the command line. A
+// result that begins with a dash is what stops the conversion.
+func TestIdioms(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ script, want string }{
+		{"until nc -z db 5432; do echo waiting; sleep 2; done", "wait-for-service tcp://db:5432 --timeout 5m"},
+		{"while ! nc -z -w 3 $DB_HOST $DB_PORT; do sleep 1; done", "wait-for-service tcp://$(DB_HOST):$(DB_PORT) --attempt-timeout 3s --timeout 5m"},
+		{"until nslookup db; do sleep 2; done", "wait-for-dns db --timeout 5m"},
+		{"until nslookup db; do sleep 2; done; until nc -z db 5432; do sleep 2; done", "wait-for-dns db --timeout 5m -- wait-for-service tcp://db:5432 --timeout 5m"},
+		{"until nc -z a 1; do sleep 1; done; until nc -z b 2; do sleep 1; done", "wait-for-service tcp://a:1 tcp://b:2 --timeout 5m"},
+		{"until curl -fsS http://api/health; do sleep 5; done", "wait-for-service http://api/health#no-redirect --timeout 5m"},
+		{`until [ "$(curl -so /dev/null -w '%{http_code}' http://api/)" = 200 ]; do sleep 5; done`, "wait-for-service http://api/#status=200&no-redirect --timeout 5m"},
+		{"until curl -s http://api/ | grep -q UP; do sleep 5; done", "wait-for-service http://api/#status=any&no-redirect&body=UP --timeout 5m"},
+		{"until pg_isready -h db -p 5432 -U app; do sleep 1; done", "wait-for-service postgres://db:5432 --timeout 5m"},
+		{"for i in $(seq 30); do nc -z db 5432 && exit 0; sleep 2; done; exit 1", "wait-for-service tcp://db:5432 --timeout 1m"},
+		{"mkdir -p /data/a /data/b", "prepare /data/a /data/b"},
+		{"mkdir -p /data/a && chown -R 999:999 /data", "prepare /data/a /data#owner=999:999&recursive"},
+		{"rm -rf /data/lost+found", "prepare /data/lost+found#absent"},
+		{"rm -rf /data/*", "prepare /data#empty&name=[^.]* --force"},
+		{"sysctl -w vm.max_map_count=262144", "sysctl vm.max_map_count=262144"},
+		{"sleep 10", "sleep 10s"},
+		{"until nc -z db 5432; do sleep 2; done; exec /app/server --port 80", "/initbox-tools/initbox wait-for-service tcp://db:5432 --timeout 5m -- /app/server --port 80"},
+
+		{"until nc -z $UNSET 5432; do sleep 2; done", "-UNSET"},
+		{"until nc -z db 5432 || frobnicate; do sleep 2; done", "-frobnicate"},
+		{"until nc --frobnicate db 5432; do sleep 2; done", "-frobnicate"},
+		{"until nc -z db 5432; do kill 1; done", "-kill"},
+		{"until nc -z db 5432; do sleep 2; done &", "-line 1"},
+		{"mkdir -p /data/a; python3 /fix.py", "-python3"},
+		{"mkdir -p /data/$(hostname)", "-hostname"},
+		{"chown app:app /data", "-app:app"},
+		{"cp /data/a /data/b || true", "-its failure is ignored"},
+		{"cd /nowhere && rm -rf lib", "-"},
+		{"eval $DB_HOST", "-eval"},
+		{"echo hello", "-nothing"},
+	} {
+		c := containerOf(t, "image: busybox, volumeMounts: [{name: data, mountPath: /data}], env: [{name: DB_HOST, value: db}, {name: DB_PORT, value: '5432'}]",
+			"  volumes: [{name: data, emptyDir: {}}]\n")
+		c.Command = []string{"sh", "-c", tt.script}
+		change := Container(c, "initbox", []*manifest.Object{c.Pod.Object})
+		switch stop, stops := strings.CutPrefix(tt.want, "-"); {
+		case stops && (change.Verdict != Kept || !strings.Contains(change.Why, stop)):
+			t.Errorf("%s: %s, %q, %s; want it kept because of %s", tt.script, change.Verdict, change.Words, change.Why, stop)
+		case !stops && strings.Join(change.Words, " ") != tt.want:
+			t.Errorf("%s: %s, %q, %s; want %s", tt.script, change.Verdict, change.Words, change.Why, tt.want)
+		}
+	}
+}
