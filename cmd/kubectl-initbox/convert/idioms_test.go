@@ -7,7 +7,7 @@ import (
 	"initbox/cmd/kubectl-initbox/manifest"
 )
 
-// TestIdioms pins what becomes of the forms that init containers mostly have, from the manifest to the command line. A
+// TestIdioms pins the results for the forms that init containers mostly have, from the manifest to the command line. A
 // result that begins with a dash is what stops the conversion.
 func TestIdioms(t *testing.T) {
 	t.Parallel()
