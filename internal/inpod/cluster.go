@@ -175,37 +175,36 @@ func token(header http.Header, now time.Time, s *section) {
 	}
 }
 
-// account tells who the API server says this Pod is.
-func account(ctx context.Context, client *kube.Client, s *section) {
+// review asks the API server about the account. If it does not say, that is what the item is.
+func review(ctx context.Context, client *kube.Client, s *section, item, group, kind string, spec map[string]any) kube.Object {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	status, err := client.Review(ctx, kube.Resource{Group: "authentication.k8s.io", Version: "v1", Name: "selfsubjectreviews", Kind: "SelfSubjectReview"}, nil)
-	if err != nil {
-		s.add("account", "unknown: %s", reason(err))
-		return
+	status, err := client.Review(ctx, kube.Resource{Group: group, Version: "v1", Name: strings.ToLower(kind) + "s", Kind: kind}, spec)
+	var refused *kube.StatusError
+	switch {
+	case errors.As(err, &refused):
+		s.add(item, "unknown: %s", kube.Short(fmt.Sprintf("status %d %s", refused.Code, refused.Reason)))
+	case err != nil:
+		s.add(item, "unknown: %s", failure.Of(err).Text)
+	case status == nil:
+		s.add(item, "unknown: the answer has no status")
 	}
-	name, _ := status.At("userInfo", "username").(string)
-	s.add("account", "%s", failure.Printable(cmp.Or(name, "unknown")))
+	return status
 }
 
-// reason returns why a review failed.
-func reason(err error) string {
-	var status *kube.StatusError
-	if errors.As(err, &status) {
-		return kube.Short(fmt.Sprintf("status %d %s", status.Code, status.Reason))
+// account tells who the API server says this Pod is.
+func account(ctx context.Context, client *kube.Client, s *section) {
+	if status := review(ctx, client, s, "account", "authentication.k8s.io", "SelfSubjectReview", nil); status != nil {
+		name, _ := status.At("userInfo", "username").(string)
+		s.add("account", "%s", failure.Printable(cmp.Or(name, "unknown")))
 	}
-	return failure.Of(err).Text
 }
 
 // rights tells what the account may do in a namespace, without what every account may do.
 func rights(ctx context.Context, client *kube.Client, namespace string, s *section) {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
-	defer cancel()
-	status, err := client.Review(ctx, kube.Resource{Group: "authorization.k8s.io", Version: "v1", Name: "selfsubjectrulesreviews", Kind: "SelfSubjectRulesReview"},
-		map[string]any{"namespace": namespace})
 	name := "rights in " + failure.Printable(namespace)
-	if err != nil {
-		s.add(name, "unknown: %s", reason(err))
+	status := review(ctx, client, s, name, "authorization.k8s.io", "SelfSubjectRulesReview", map[string]any{"namespace": namespace})
+	if status == nil {
 		return
 	}
 	rules, _ := status.At("resourceRules").([]any)

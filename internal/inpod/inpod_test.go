@@ -69,7 +69,7 @@ func TestLimits(t *testing.T) {
 	}{
 		{map[string]string{"memory.max": "134217728", "memory.current": "5000000", "memory.events": "low 0\noom 3\noom_kill 2\n", "cpu.max": "50000 100000",
 			"cpu.stat": "usage_usec 1\nnr_periods 40\nnr_throttled 7\n", "pids.current": "9", "pids.max": "9"}, []string{
-			`^! memory +5\.0 MB of 134\.2 MB in use$`, `^problem: memory: the kernel has killed 2 processes `,
+			`^! memory +5\.0 MB of 134\.2 MB in use$`, `^problem: memory: processes that the kernel has killed for lack of memory: 2$`,
 			`^  CPU +0\.5 cores, reached in 7 of 40 periods$`, `^! threads +9 of 9$`, `^  GOMEMLIMIT +100MiB$`,
 		}},
 		{map[string]string{"memory/memory.limit_in_bytes": "9223372036854771712", "memory/memory.usage_in_bytes": "1000", "cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000",

@@ -75,7 +75,7 @@ func limits(_ context.Context, o *Options, s *section) {
 	c := podinfo.ReadCgroup(o.Root)
 	s.add("memory", "%s of %s in use", words.Bytes(c.Memory), yes(c.Limits.Memory > 0, words.Bytes(c.Limits.Memory), "any size"))
 	if c.Killed > 0 {
-		s.problem("raise resources.limits.memory of this container", "the kernel has killed %s of this container for lack of memory", processes(c.Killed))
+		s.problem("raise resources.limits.memory of this container", "processes that the kernel has killed for lack of memory: %d", c.Killed)
 	}
 	cpu := "no limit"
 	if c.Limits.CPU > 0 {
