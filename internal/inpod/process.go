@@ -102,11 +102,6 @@ func limits(_ context.Context, o *Options, s *section) {
 	}
 }
 
-// processes returns a count of processes.
-func processes(n int64) string {
-	return yes(n == 1, "1 process", strconv.FormatInt(n, 10)+" processes")
-}
-
 // downwardAPI tells which fields of the downward API are set.
 func downwardAPI(_ context.Context, o *Options, s *section) {
 	p, err := podinfo.Source{Dir: podinfo.DefaultDir}.Read()
