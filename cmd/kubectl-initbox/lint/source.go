@@ -13,8 +13,12 @@ import (
 func BySource(findings []Finding, objects []*manifest.Object, chart string) []Finding {
 	lines := map[string][]string{}
 	for _, o := range objects {
-		if lines[o.File.Name] == nil && strings.Contains(string(o.File.Text), "# Source: ") {
-			lines[o.File.Name] = strings.Split(string(o.File.Text), "\n")
+		if _, seen := lines[o.File.Name]; seen {
+			continue
+		}
+		lines[o.File.Name] = nil
+		if text := string(o.File.Text); strings.Contains(text, "# Source: ") {
+			lines[o.File.Name] = strings.Split(text, "\n")
 		}
 	}
 	for i := range findings {
