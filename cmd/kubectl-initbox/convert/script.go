@@ -134,7 +134,6 @@ func (s *scriptReader) statements(list []shell.Statement, last bool) error {
 // call adds the steps of a command that is called once.
 func (s *scriptReader) call(statement shell.Statement, last bool) error {
 	call := statement.Call
-	s.splits(call)
 	if installs(call) {
 		s.installs = append(s.installs, call)
 		return nil
@@ -165,11 +164,16 @@ func (s *scriptReader) steps(call *shell.Call, last bool) ([]Step, error) {
 		return s.sleep(call)
 	}
 	if f, found := commandOf(call.Name); found {
+		s.splits(call)
 		return f(call, s.c)
 	}
 	plain := len(call.Set) == 0 && call.Stdin == nil && call.Stdout == nil && call.Stderr == nil && call.Pipe == nil && call.Dir == nil && call.Umask == ""
 	if !last || !plain {
 		return nil, &shell.Error{Word: call.Name, Why: "a command that has no counterpart in initbox"}
+	}
+	before := len(s.split)
+	if s.splits(call); len(s.split) > before {
+		return nil, &shell.Error{Word: "$" + s.split[before], Why: "without quotes, its value may be several words for " + call.Name}
 	}
 	list, err := args(append([]shell.Word{{{Text: call.Path}}}, call.Args...), s.c)
 	if err != nil {
@@ -295,6 +299,9 @@ func condText(c shell.Cond) string {
 // loop adds the wait that a loop is.
 func (s *scriptReader) loop(statement shell.Statement) error {
 	loop := statement.Loop
+	if statement.MayFail {
+		return &shell.Error{Pos: loop.Pos, Word: "||", Why: "the script wants to go on if the wait is in vain, and initbox would fail"}
+	}
 	waits, err := s.until(loop.Until)
 	if err != nil {
 		var e *shell.Error

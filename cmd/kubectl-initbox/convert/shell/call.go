@@ -92,6 +92,9 @@ var refused = map[string]string{
 	"break": "it leaves a loop that is not understood", "continue": "it continues a loop that is not understood", "kill": "it ends processes",
 	"select": "a command of the shell", "coproc": "a command of the shell", "shopt": "options of bash", "mapfile": "it reads variables", "readarray": "it reads variables",
 	"let": "arithmetic of this form", "builtin": "a command of the shell", "enable": "a command of the shell", "times": "a command of the shell", "exec": "it changes the shell itself",
+	"type": "a command of the shell", "pushd": "a command of the shell", "popd": "a command of the shell", "dirs": "a command of the shell", "disown": "jobs in the background",
+	"suspend": "jobs in the background", "logout": "a command of the shell", "fc": "a command of the shell", "bind": "a command of the shell",
+	"caller": "a command of the shell", "complete": "a command of the shell", "compgen": "a command of the shell", "help": "a command of the shell",
 	"false": "it always fails", "jobs": "jobs in the background", "bg": "jobs in the background", "fg": "jobs in the background",
 }
 

@@ -212,7 +212,7 @@ func (l *looper) assignments(body []*syntax.Stmt) map[string]bool {
 					names[n.Name.Value] = true
 				}
 			case *syntax.Stmt:
-				if name, step, ok := increment(n); ok {
+				if name, step, ok := l.p.increment(n); ok {
 					names[name] = true
 					if number, known := l.p.knownNumber(name); known && l.counter == "" {
 						l.counter, l.init, l.step = name, number, step
@@ -250,7 +250,12 @@ func (p *parser) knownNumber(name string) (int, bool) {
 }
 
 // increment recognizes i=$((i+1)), i=$((i-1)), i=$(expr $i + 1), ((i++)), ((i+=1)) and : $((i=i+1)).
-func increment(s *syntax.Stmt) (name string, step int, ok bool) {
+// Not every shell knows (( … )), let and i++.
+func (p *parser) increment(s *syntax.Stmt) (name string, step int, ok bool) {
+	_, call := s.Cmd.(*syntax.CallExpr)
+	if p.o.Program != "bash" && (!call || steps(s)) {
+		return "", 0, false
+	}
 	if len(s.Redirs) > 0 || s.Negated || s.Background {
 		return "", 0, false
 	}
@@ -280,6 +285,17 @@ func increment(s *syntax.Stmt) (name string, step int, ok bool) {
 		}
 	}
 	return "", 0, false
+}
+
+// steps reports whether ++ or -- is in n, which dash does not know.
+func steps(n syntax.Node) (found bool) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		if unary, ok := n.(*syntax.UnaryArithm); ok {
+			found = found || unary.Op == syntax.Inc || unary.Op == syntax.Dec
+		}
+		return !found
+	})
+	return found
 }
 
 func incrementOf(x syntax.ArithmExpr) (string, int, bool) {
@@ -414,7 +430,7 @@ func (l *looper) item(s *syntax.Stmt, next *syntax.Stmt) error {
 	if s.Background || s.Negated {
 		return refuse(s, "in a loop")
 	}
-	if name, _, ok := increment(s); ok && name == l.counter {
+	if name, _, ok := p.increment(s); ok && name == l.counter {
 		if l.stepAt != 0 {
 			return refuse(s, "a second change of the counter")
 		}

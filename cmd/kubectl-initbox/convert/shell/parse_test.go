@@ -274,7 +274,10 @@ func TestParse(t *testing.T) {
 		{"until a; do sleep 1 && echo -n .; done", "until (a) every 1s"},
 		{"ok=false; while ! $ok; do if a; then ok=true; echo yes; fi; sleep 1; done; b", "until (a) every 1s; (b)"},
 		{`i=0; until a || [ "$((i+=1))" -ge 3 ]; do sleep 1; done`, "until (a) every 1s 3 times"},
-		{`i=5; until a || [ $((i--)) -le 3 ]; do sleep 1; done`, "until (a) every 1s 3 times"},
+		{`i=5; until a || [ $((i--)) -le 3 ]; do sleep 1; done`, "error: arithmetic of this form"},
+		{"i=0; until a; do ((i++)); [ $i -gt 3 ] && exit 1; done", "error: "},
+		{"a $[1+2]", "error: not the same in every shell"},
+		{"type a", "error: a command of the shell"},
 		{`i=0; until a; do [ $((i++)) -lt 3 ] || exit 1; done`, "error: arithmetic of this form"},
 		{"until $(a); do sleep 1; done", "until (a) every 1s"},
 		{"ok=0; until [ $ok -eq 1 ]; do a && ok=1; sleep 1; done", "error: in a loop"},
@@ -320,6 +323,7 @@ func TestBash(t *testing.T) {
 		"until timeout 1 bash -c '</dev/tcp/db/5432'; do sleep 1; done":  "until (: </dev/tcp/db/5432) every 1s",
 		`while [[ "$(a)" != "ok" ]]; do sleep 1; done`:                   "until not (a) != ok every 1s",
 		"i=0; until a; do ((i++)); if ((i > 5)); then exit 1; fi; done":  "until (a) 6 times or fail",
+		"i=5; until a || [ $((i--)) -le 3 ]; do sleep 1; done":           "until (a) every 1s 3 times",
 	} {
 		script_, err := Parse(script, Options{Program: "bash", Lookup: lookup})
 		if err != nil {

@@ -181,6 +181,9 @@ func (p *parser) parts(f *fields, w *syntax.Word, parts []syntax.WordPart, quote
 		case *syntax.CmdSubst:
 			err = p.substitute(f, part, quoted, split)
 		case *syntax.ArithmExp:
+			if part.Bracket {
+				return refuse(part, "$[ is not the same in every shell")
+			}
 			var n int
 			if n, err = p.arithmetic(part.X); err == nil {
 				f.add(Part{Text: strconv.Itoa(n)})
@@ -556,7 +559,7 @@ func (p *parser) arithmetic(x syntax.ArithmExpr) (int, error) {
 	case *syntax.ParenArithm:
 		return p.arithmetic(x.X)
 	case *syntax.UnaryArithm:
-		if x.Op == syntax.Inc || x.Op == syntax.Dec {
+		if (x.Op == syntax.Inc || x.Op == syntax.Dec) && p.o.Program == "bash" {
 			return p.counted(x, x.Post)
 		}
 		n, err := p.arithmetic(x.X)
