@@ -342,6 +342,9 @@ func (p *parser) addValue(f *fields, v Word, quoted bool) {
 // otherwise adds ${NAME:-DEFAULT}.
 func (p *parser) otherwise(f *fields, w *syntax.Word, param *syntax.ParamExp, quoted, split bool) error {
 	name, op := param.Param.Value, param.Exp.Op
+	if op == syntax.RemSmallSuffix || op == syntax.RemLargeSuffix || op == syntax.RemSmallPrefix || op == syntax.RemLargePrefix {
+		return p.trimmed(f, param, quoted, split)
+	}
 	if op != syntax.DefaultUnset && op != syntax.DefaultUnsetOrNull {
 		return refuse(param, "an expansion of this form")
 	}
@@ -382,6 +385,45 @@ func (p *parser) otherwise(f *fields, w *syntax.Word, param *syntax.ParamExp, qu
 		return err
 	}
 	f.add(Part{Env: name, Default: word, Split: !quoted && split})
+	return nil
+}
+
+// trimmed adds ${NAME%:*} and ${NAME#*:} of a known value, where nothing but the star is a pattern.
+func (p *parser) trimmed(f *fields, param *syntax.ParamExp, quoted, split bool) error {
+	v, err := p.variable(param, param.Param.Value)
+	if err != nil {
+		return err
+	}
+	text, known := p.known(v)
+	suffix := param.Exp.Op == syntax.RemSmallSuffix || param.Exp.Op == syntax.RemLargeSuffix
+	pattern, literal := "", param.Exp.Word != nil
+	if literal {
+		pattern = param.Exp.Word.Lit()
+	}
+	fixed := strings.TrimPrefix(pattern, "*")
+	if suffix {
+		fixed = strings.TrimSuffix(pattern, "*")
+	}
+	if !known || fixed == "" || strings.ContainsAny(fixed, "*?[]\\~$`\"'") {
+		return refuse(param, "an expansion of this form")
+	}
+	star, at := fixed != pattern, -1
+	switch op := param.Exp.Op; {
+	case !star && suffix:
+		text = strings.TrimSuffix(text, fixed)
+	case !star:
+		text = strings.TrimPrefix(text, fixed)
+	case op == syntax.RemSmallSuffix, op == syntax.RemLargePrefix:
+		at = strings.LastIndex(text, fixed)
+	default:
+		at = strings.Index(text, fixed)
+	}
+	if at >= 0 && suffix {
+		text = text[:at]
+	} else if at >= 0 {
+		text = text[at+len(fixed):]
+	}
+	p.addValue(f, Word{{Text: text}}, quoted || !split)
 	return nil
 }
 
