@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	initbox "initbox/cmd/command"
 	"initbox/cmd/kubectl-initbox/convert/shell"
 	"initbox/cmd/kubectl-initbox/manifest"
+	"initbox/test/servers"
 )
 
 // trials are conditions of loops with the place of the server, for programs that this machine may have. Those with an
@@ -166,12 +168,12 @@ func TestAgree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs some hundred programs")
 	}
-	servers := realServers(t)
+	all := realServers(t)
 	secure := httptest.NewUnstartedServer(handlers()["200"])
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
-	servers["self-signed"] = [2]string{"https", strings.TrimPrefix(secure.URL, "https://")}
+	all["self-signed"] = [2]string{"https", strings.TrimPrefix(secure.URL, "https://")}
 	c := &manifest.Container{Pod: &manifest.Pod{}}
 	c.Image = "example/app:1"
 	c.VolumeMounts = []corev1.VolumeMount{{Name: "tls", MountPath: t.TempDir()}}
@@ -189,7 +191,7 @@ func TestAgree(t *testing.T) {
 			if program == "busybox" {
 				program = "busybox wget"
 			}
-			for name, server := range servers {
+			for name, server := range all {
 				if program == "busybox wget" && server[0] == "https" {
 					continue // which some builds do not have
 				}
@@ -204,7 +206,7 @@ func TestAgree(t *testing.T) {
 				}
 				before, after := false, true
 				for i := 0; i < 3 && before != after; i++ { // a busy machine may exceed the limit of an attempt
-					before, after = original(t, text, trial.operator, trial.text), converted(t, step)
+					before, after = original(t, text, trial.operator, trial.text, nil), converted(t, step, nil)
 				}
 				if before != after && disagreements[program+" "+name] == "" {
 					t.Errorf("%s: %s %s %s is ready: %v; %s: %v", name, text, trial.operator, trial.text, before, line(step), after)
@@ -236,7 +238,7 @@ func stepOf(text, operator, pattern string, c *manifest.Container) (Step, error)
 }
 
 // original runs a condition as a shell does.
-func original(t *testing.T, text, operator, pattern string) bool {
+func original(t *testing.T, text, operator, pattern string, environment map[string]string) bool {
 	t.Helper()
 	switch {
 	case strings.HasPrefix(operator, "grep"):
@@ -251,17 +253,20 @@ func original(t *testing.T, text, operator, pattern string) bool {
 	command := exec.CommandContext(ctx, "timeout", "4", "bash", "-c", text) // which BusyBox cannot limit in every build
 	command.Dir = t.TempDir()
 	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent"}
+	for name, value := range environment {
+		command.Env = append(command.Env, name+"="+value)
+	}
 	return command.Run() == nil
 }
 
 // converted makes one attempt of each target of a step.
-func converted(t *testing.T, s Step) bool {
+func converted(t *testing.T, s Step, environment map[string]string) bool {
 	t.Helper()
 	words := append([]string{s.Subcommand}, s.Args...)
 	for _, f := range s.Flags {
 		words = append(words, fmt.Sprintf("--%s=%s", f.Name, f.Value))
 	}
-	steps, err := initbox.Inspect(words, nil)
+	steps, err := initbox.Inspect(words, environment)
 	if err != nil {
 		t.Errorf("%q: %v", words, err)
 		return false
@@ -274,4 +279,100 @@ func converted(t *testing.T, s Step) bool {
 		}
 	}
 	return len(steps[0].Targets) > 0
+}
+
+// databaseTrials are conditions of loops by the server that they need. PW is the password of app, and WRONG another one.
+var databaseTrials = map[string][][3]string{
+	"postgres": {
+		{"pg_isready -h HOST -p PORT -t 2"},
+		{"pg_isready -h HOST -p PORT -U nobody -d missing"},
+		{"PGPASSWORD=$PW psql -h HOST -p PORT -U app -d app -c 'select 1'"},
+		{"PGPASSWORD=$PW psql -h HOST -p PORT -U app -c '\\q'"},
+		{"PGPASSWORD=$WRONG psql -h HOST -p PORT -U app -d app -c 'select 1'"},
+		{"PGPASSWORD=$PW psql -h HOST -p PORT -U app -d missing -c 'select 1'"},
+		{"PGPASSWORD=$PW psql -h HOST -p PORT -U app -lqt"},
+		{`PGPASSWORD=$PW psql -h HOST -p PORT -U app -tAc "select count(*) from pg_database"`, "-gt", "2"},
+		{`PGPASSWORD=$PW psql -h HOST -p PORT -U app -tAc "select count(*) from pg_database"`, "-gt", "1000"},
+		{`PGPASSWORD=$PW psql -h HOST -p PORT -U app -tAc "select 1 from pg_database where datname='app'"`, "=", "1"},
+		{`PGPASSWORD=$PW psql -h HOST -p PORT -U app -tAc "select 1 from pg_database where datname='no'"`, "=", "1"},
+		{`PGPASSWORD=$PW psql -h HOST -p PORT -U app -tAc "select 1 from pg_database"`, "=", "1"},
+		{`PGPASSWORD=$PW psql -h HOST -p PORT -U app -tAc "select 1, 2"`, "=", "1"},
+		{`PGPASSWORD=$PW psql -h HOST -p PORT -U app -tAc "select 1 from missing"`, "=", "1"},
+		{`PGPASSWORD=$PW psql -h HOST -p PORT -U app -tAc "select 'it''s'"`, "=", "its"},
+		{`PGPASSWORD=$PW psql -h HOST -p PORT -U app -c "select 1 from pg_database where datname='app'"`, "grep", "1"},
+		{`PGPASSWORD=$PW psql -h HOST -p PORT -U app -c "select 1 from pg_database where datname='no'"`, "grep", "1"},
+		{`PGPASSWORD=$PW psql -h HOST -p PORT -U app -tAc "select exists (select 1 from pg_database where datname='app')"`, "=", "t"},
+		{`PGPASSWORD=$PW psql -h HOST -p PORT -U app -tAc "select exists (select 1 from pg_database where datname='no')"`, "=", "t"},
+	},
+	"redis": {
+		{"redis-cli -h HOST -p PORT ping", "=", "PONG"},
+		{"redis-cli -h HOST -p PORT -a $PW ping", "grep", "PONG"},
+		{"redis-cli -h HOST -p PORT -a $WRONG ping", "=", "PONG"},
+		{"REDISCLI_AUTH=$PW redis-cli -h HOST -p PORT -n 3 ping", "=", "PONG"},
+		{"redis-cli -h HOST -p PORT -a $PW ping"},
+		{"redis-cli -h HOST -p PORT -a $PW info replication", "grep", "role:master"},
+		{"redis-cli -h HOST -p PORT -a $PW role", "grep", "^master"},
+	},
+	"mariadb": {
+		{"mysqladmin ping -h HOST -P PORT --silent"},
+		{"mysqladmin ping -h HOST -P PORT -u app -p$WRONG"},
+		{"mysqladmin status -h HOST -P PORT -u app -p$PW"},
+		{"mysqladmin status -h HOST -P PORT -u app -p$WRONG"},
+		{"mysql -h HOST -P PORT -u app -p$PW -e 'select 1'"},
+		{"mysql -h HOST -P PORT -u app -p$WRONG -e 'select 1'"},
+		{"mysql -h HOST -P PORT -u app -p$PW -D app -e 'SELECT VERSION()'"},
+		{"mysql -h HOST -P PORT -u app -p$PW -e 'select 1' missing"},
+		{"mysql -h HOST -P PORT -u app -p$PW -N -e 'select count(*) from information_schema.tables'", "-gt", "3"},
+		{"mysql -h HOST -P PORT -u app -p$PW -N -e 'select count(*) from information_schema.tables'", "=", "1"},
+	},
+}
+
+// TestDatabasesAgree is like TestAgree, with databases, and where nothing listens.
+func TestDatabasesAgree(t *testing.T) {
+	for kind, start := range map[string]func(t *testing.T) (address, password string){
+		"postgres": func(t *testing.T) (string, string) {
+			p := servers.StartPostgres(t, servers.PostgresOptions{})
+			return p.Addr, p.Password
+		},
+		"redis": func(t *testing.T) (string, string) {
+			servers.Slow(t)
+			return servers.StartRedis(t, servers.RedisOptions{Args: []string{"--requirepass", "correct-password"}}).Addr, "correct-password"
+		},
+		"redis without a password": func(t *testing.T) (string, string) {
+			servers.Slow(t)
+			return servers.StartRedis(t, servers.RedisOptions{}).Addr, "correct-password"
+		},
+		"mariadb": func(t *testing.T) (string, string) {
+			m := servers.StartMariaDB(t, servers.MariaDBOptions{})
+			return m.Addr, m.Password
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			address, password := start(t)
+			c := waitContainer()
+			c.Env = append(c.Env, corev1.EnvVar{Name: "WRONG", ValueFrom: c.Env[len(c.Env)-1].ValueFrom})
+			environment := map[string]string{"PW": password, "WRONG": "wrong-password"}
+			for name, value := range environment {
+				t.Setenv(name, value) // an attempt reads them
+			}
+			for _, at := range []string{address, servers.FreeAddr(t)} {
+				host, port, _ := net.SplitHostPort(at)
+				for _, trial := range databaseTrials[strings.Fields(kind)[0]] {
+					text := strings.NewReplacer("HOST", host, "PORT", port).Replace(trial[0])
+					step, err := stepOf(text, trial[1], trial[2], c)
+					if err != nil {
+						t.Errorf("%s: %v", text, err)
+						continue
+					}
+					before, after := original(t, text, trial[1], trial[2], environment), converted(t, step, environment)
+					if kind == "redis without a password" && before && !after && slices.Contains(step.Differs, loginCounts) {
+						continue
+					}
+					if before != after {
+						t.Errorf("%s %s %s is ready: %v; %s: %v", text, trial[1], trial[2], before, line(step), after)
+					}
+				}
+			}
+		})
+	}
 }
