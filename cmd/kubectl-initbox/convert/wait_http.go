@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	attemptEnds  = "an attempt ends after 10 s"
-	headerCounts = "the status counts, also if the body then breaks off"
-	mozillaRoots = "the certificate is verified against Mozilla's roots, and those in $SSL_CERT_FILE, not against those of the original image"
-	publicRoots  = "public CAs are trusted beside the one in the file"
-	getNotHead   = "the request is a GET, as BusyBox's wget sends it; GNU's sends HEAD"
+	attemptEnds   = "an attempt ends after 10 s"
+	headerCounts  = "the status counts, also if the body then breaks off"
+	mozillaRoots  = "the certificate is verified against Mozilla's roots, and those in $SSL_CERT_FILE, not against those of the original image"
+	publicRoots   = "public CAs are trusted beside the one in the file"
+	redirectedTLS = "a redirect to https would be followed without verification, and initbox has that setting for https only"
+	getNotHead    = "the request is a GET, as BusyBox's wget sends it; GNU's sends HEAD"
 )
 
 // request is an HTTP request that a program makes, and what must come of it.
@@ -37,6 +38,9 @@ func (r request) step(why string, call *shell.Call, c *manifest.Container) (Step
 	text, scheme, err := httpURL(r.url, r.user, c)
 	if err != nil {
 		return Step{}, err
+	}
+	if scheme != "https" && slices.Contains(r.settings, "insecure") && !slices.Contains(r.settings, "no-redirect") {
+		return Step{}, stop(r.url, redirectedTLS)
 	}
 	if scheme != "https" {
 		r.settings = slices.DeleteFunc(r.settings, func(s string) bool { return s == "insecure" })

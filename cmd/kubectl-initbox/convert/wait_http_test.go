@@ -40,6 +40,7 @@ func TestCurl(t *testing.T) {
 		"curl -fs -H 'Authorization: Bearer x' http://api/":        "!secret",
 		"curl -fs -H 'Host: other' http://api/":                    "!Host",
 		"curl -fs -H @file http://api/":                            "!does not send",
+		"curl -kfsL http://api/":                                   "!without verification",
 		"curl -fsI http://api/":                                    "wait-for-service http://api/#no-redirect&method=HEAD",
 		"curl -fs -X GET http://api/":                              "wait-for-service http://api/#no-redirect",
 		"curl -fs -X POST http://api/":                             "!POST",

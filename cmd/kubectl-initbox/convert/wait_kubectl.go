@@ -26,9 +26,12 @@ type kubectlCall struct {
 	names   []shell.Word // none with a selector
 }
 
-func readKubectl(call *shell.Call) (k kubectlCall, err error) {
+func readKubectl(call *shell.Call, c *manifest.Container) (k kubectlCall, err error) {
 	if err := noPipes(call); err != nil {
 		return k, err
+	}
+	if variableWord("KUBECONFIG", call, c) != nil {
+		return k, &shell.Error{Pos: call.Pos, Word: "KUBECONFIG", Why: "another cluster, whose file may be one of the image"}
 	}
 	words := slices.Clone(call.Args)
 	for i, w := range words {
@@ -123,7 +126,7 @@ func (k kubectlCall) targets(setting string, c *manifest.Container) ([]string, e
 
 // kubectl is kubectl get, wait or rollout status in the condition of a loop.
 func kubectl(call *shell.Call, c *manifest.Container) (Step, error) {
-	k, err := readKubectl(call)
+	k, err := readKubectl(call, c)
 	if err != nil {
 		return Step{}, err
 	}
@@ -194,7 +197,7 @@ var plainPath = lazy.Regexp(`^\{?(\.[A-Za-z_](?:[A-Za-z0-9_-]|\\\.|\\?/)*|\[[0-9
 
 // kubectlMatch compares what kubectl get -o jsonpath=… prints of one object.
 func kubectlMatch(m *shell.Match, c *manifest.Container) (Step, error) {
-	k, err := readKubectl(m.Call)
+	k, err := readKubectl(m.Call, c)
 	if err != nil {
 		return Step{}, err
 	}
@@ -231,7 +234,7 @@ func kubectlCommand(call *shell.Call, c *manifest.Container) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := readKubectl(call)
+	k, err := readKubectl(call, c)
 	if err != nil {
 		return nil, err
 	}

@@ -246,6 +246,7 @@ func TestFiles(t *testing.T) {
 		"[ -S /shared/api.sock ]":    "wait-for-service file:///shared/api.sock",
 		"[ -f '/shared/a b#c%d?e' ]": "wait-for-service file:///shared/a%20b%23c%25d%3Fe",
 		"[ -f /shared/$NS ]":         "wait-for-service file:///shared/$(NS)",
+		"[ -f /shared$NS/x ]":        "!one of the image",
 		"[ -f /etc/passwd ]":         "!one of the image",
 		"[ -f /shared/../etc/x ]":    "!one of the image",
 		"[ -f ready ]":               "!not an absolute path",

@@ -30,6 +30,7 @@ func TestKubectl(t *testing.T) {
 		"kubectl rollout restart deployment/web":                          "!does not wait",
 		"kubectl apply -f x":                                              "!-f",
 		"kubectl --context x get secret tls":                              "!--context",
+		"KUBECONFIG=/x kubectl get secret tls":                            "!KUBECONFIG",
 		"kubectl get secret $PW":                                          "!Secret",
 	}.testBut(t, "kubectl get pod a service/b")
 	get := "kubectl get job migrate -o jsonpath='{.status.succeeded}'"

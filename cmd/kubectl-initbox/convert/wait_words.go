@@ -224,8 +224,8 @@ func mounted(file string, c *manifest.Container) bool {
 // file returns the path of a file on a volume as it stands at a place of a target.
 func (p place) file(w shell.Word, c *manifest.Container) (string, error) {
 	prefix := ""
-	if len(w) > 0 { // a variable behind it may be any file below
-		prefix = w[0].Text
+	if len(w) > 1 { // a variable behind it may be any file below
+		prefix = w[0].Text + "x"
 	}
 	if text, ok := known(w, c); ok {
 		prefix = text
