@@ -103,7 +103,7 @@ func (k *files) copyOne(c copying, from, to location, several bool) (Step, error
 	}
 	source := from.text
 	if from.pattern != "" {
-		source += "/" + escapePath(from.pattern)
+		source = strings.TrimSuffix(source, "/") + "/" + escapePath(from.pattern)
 	}
 	settings := k.copySettings(c, from, to, &s)
 	s.Args = []string{source + ":" + destination}
@@ -207,7 +207,7 @@ func (k *files) copySettings(c copying, from, to location, s *Step) []string {
 	case whole:
 		s.differs("it is an error if " + from.value + " is empty")
 	case from.pattern != "" && !c.recursive && !from.flat():
-		s.differs("directories that match " + from.value + "/" + from.pattern + " are copied, too, where cp without -r fails")
+		s.differs("directories that match " + from.pattern + " are copied, too, where cp without -r fails")
 	}
 	if c.keep != "" && from.dot && k.kind(to) == directory {
 		s.differs("the owner and mode of " + to.value + " itself stay as they are")
@@ -217,6 +217,9 @@ func (k *files) copySettings(c copying, from, to location, s *Step) []string {
 
 // replaces says what happens to files that exist in a volume from before.
 func (k *files) replaces(c copying, to location, s *Step) {
+	if !to.fresh() && c.recursive && c.keep == "" {
+		s.differs("directories that exist get the modes of those that are copied, which cp -r does not change")
+	}
 	if !to.fresh() && c.noOverwrite {
 		s.differs("it is an error if there is a directory where a file is to be, or the other way round")
 	}

@@ -196,7 +196,7 @@ var startStates = map[string]func(root string) error{
 		return errors.Join(put(v+"/real/a", "real", 0o644), os.Symlink("real", v+"/dir"), os.Symlink("real/a", v+"/a"), os.Symlink("nowhere", v+"/gone"), os.Symlink("real/a", v+"/x.pid"))
 	},
 	"directories": func(v string) error {
-		return errors.Join(put(v+"/a/inside", "x", 0o644), put(v+"/dir/a/inside", "x", 0o644), put(v+"/x.pid/y", "x", 0o644), os.Chmod(v, 0o2770), os.Chmod(v+"/dir", 0o2755))
+		return errors.Join(put(v+"/a/inside", "x", 0o644), put(v+"/dir/a/inside", "x", 0o644), put(v+"/x.pid/y", "x", 0o644), os.Mkdir(v+"/sub", 0o700), os.Lchown(v+"/sub", 5, 5), os.Chmod(v, 0o2770), os.Chmod(v+"/dir", 0o2755))
 	},
 }
 
