@@ -67,7 +67,11 @@ func Container(c *manifest.Container, image string, objects []*manifest.Object) 
 	}
 	result.Verdict = Replaced
 	for _, s := range result.Steps {
-		result.Differs = append(result.Differs, s.Differs...)
+		for _, d := range s.Differs {
+			if !slices.Contains(result.Differs, d) {
+				result.Differs = append(result.Differs, d)
+			}
+		}
 	}
 	if len(result.Differs) > 0 {
 		result.Verdict = Different
@@ -93,6 +97,9 @@ func reasons(steps []Step) string {
 func read(c *manifest.Container, objects []*manifest.Object) (Result, error) {
 	if c.Err != nil {
 		return Result{}, fmt.Errorf("Kubernetes would refuse it: %w", c.Err)
+	}
+	if pod := c.Pod.Spec.OS; pod != nil && pod.Name != corev1.Linux {
+		return Result{}, fmt.Errorf("it runs on %s", failure.Printable(string(pod.Name)))
 	}
 	line := slices.Concat(c.Command, c.Args)
 	named := len(c.Command) > 0 || len(line) > 0 && official(c.Image) // an image without an entrypoint runs its arguments

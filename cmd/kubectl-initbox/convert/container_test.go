@@ -105,6 +105,15 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestWindows pins that the init containers of Pods that are not for Linux are kept.
+func TestWindows(t *testing.T) {
+	t.Parallel()
+	change := Container(containerOf(t, "image: busybox, command: [sh, -c, sleep 1]", "  os: {name: windows}\n"), "initbox", nil)
+	if change.Verdict != Kept || change.Why != "it runs on windows" {
+		t.Errorf("%s, %s", change.Verdict, change.Why)
+	}
+}
+
 // TestMountedScript pins which file of which ConfigMap is the script that a container runs.
 func TestMountedScript(t *testing.T) {
 	t.Parallel()
