@@ -52,7 +52,6 @@ func (d *doctor) service(ctx context.Context, p *Pod, about string, a address, n
 		text := fmt.Sprintf("Service %s in %s has %s", name, namespace, words.Plural(ready, "ready endpoint"))
 		if pod != "" {
 			d.behindName(ctx, p, about, pod, pods, depth)
-			text += ", of " + pod + " among others perhaps"
 		}
 		if wrong == nil {
 			p.add(Finding{About: about, Text: text + ": what it answers is in the log"})

@@ -99,6 +99,8 @@ func TestFindings(t *testing.T) {
 			[]string{"held by \"wait\" (sh)", "tcp://pgg:5432  no Service pgg in shop; near: pg (1 ready endpoint) → pg instead of pgg in spec.initContainers[0].command[2]"}},
 		{"a script that is not understood", script("frobnicate --host=$PG && while ! nc -z pgg 5432; do echo waiting; done; curl http://api/x") + "---" + service("pg", "{port: 5432}", true),
 			[]string{"pgg:5432  no Service pgg in shop; near: pg (1 ready endpoint)", "api       no Service api in shop"}},
+		{"a name that is part of another word", waiting("web", `wait-for-service, "tcp://a:1", "tcp://service:1"`) + "---" + service("services", "{port: 1}"),
+			[]string{"near: services (0 ready endpoints) → services instead of service in spec.initContainers[0].args[2]"}},
 		{"another tool", strings.Replace(script("x"), `[sh, -c, "x"]`, `[/wait-for-it.sh, "pgg:5432", -t, "60"]`, 1) + "---" + service("pg", "{port: 5432}", true), []string{"pgg:5432"}},
 		{"a download", waiting("web", `fetch, "http://filse/a.tgz", /data`) + "---" + service("files", "{port: 80}", true), []string{"filse:80   no Service filse in shop; near: files (1 ready endpoint)"}},
 		{"a mistake that lint finds", waiting("web", `fetch, "http://files/a.tgz", /data`), []string{"no-volume  fetch writes /data, which lies in no volume"}},

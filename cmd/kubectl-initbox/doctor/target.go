@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -95,8 +96,14 @@ func servers(s command.Inspected) (all []address) {
 // webPorts are the ports of URLs without one.
 var webPorts = map[string]string{"http": "80", "https": "443"}
 
-// mention matches an address in a script: HOST:PORT, URLs, HOST PORT after nc; or a name that is looked up.
-var mention = lazy.Regexp(`(?:\b(?:nslookup|dig|host|getent hosts)\s+|://)([a-z][a-z0-9.-]*[a-z0-9])(?::([0-9]{2,5}))?\b|\b([a-z][a-z0-9.-]*[a-z0-9])[: ]([0-9]{2,5})\b`)
+// mention matches an address in a script: a URL or a name that is looked up, HOST PORT after nc, or HOST:PORT.
+var mention = lazy.Regexp(`(?:\b(?:nslookup|dig|host|getent hosts)\s+|://)` + host + `(?::([0-9]{2,5}))?\b` +
+	`|\b(?:nc|ncat|netcat|telnet)\s+(?:-\S+\s+(?:[0-9]+\s+)?)*` + host + `\s+([0-9]{2,5})\b|(?:^|[\s=])` + host + `:([0-9]{2,5})\b`)
+
+const host = `([a-z][a-z0-9.-]*[a-z0-9])`
+
+// userInfo matches what stands before a host, which may have a password.
+var userInfo = lazy.Regexp(`://[^/\s]*@`)
 
 // mentions returns the addresses in the command line of a container that is not understood wholly.
 func (p *Pod) mentions() []address {
@@ -107,8 +114,8 @@ func (p *Pod) mentions() []address {
 	}
 	text := os.Expand(strings.NewReplacer("$(", "${", ")", "}").Replace(strings.Join(slices.Concat(c.Command, c.Args), " ")), func(name string) string { return environment[name] })
 	var found []address
-	for _, m := range mention().FindAllStringSubmatch(text, 20) {
-		a := address{m[1] + m[3], m[2] + m[4]}
+	for _, m := range mention().FindAllStringSubmatch(userInfo().ReplaceAllString(text, "://"), 20) {
+		a := address{m[1] + m[3] + m[5], m[2] + m[4] + m[6]}
 		if !slices.Contains(found, a) && len(found) < maxMentions {
 			found = append(found, a)
 		}
@@ -368,29 +375,18 @@ func (d *doctor) serviceName(ctx context.Context, namespace, host string) (name,
 	return "", "", ""
 }
 
-// instead returns the change from one name to another in the command line of the container, or "" if that does not have
-// the name.
+// instead returns the change from one name to another in the command line of the container or its variables, or "" if
+// neither has the name.
 func (p *Pod) instead(old, now string) string {
-	lists := []struct {
-		name  string
-		words []string
-	}{{"command", p.container.Command}, {"args", p.container.Args}}
-	for _, e := range p.container.Env {
-		lists = append(lists, struct {
-			name  string
-			words []string
-		}{"env." + e.Name, []string{e.Value}})
+	whole := regexp.MustCompile(`(^|[^a-z0-9.-])` + regexp.QuoteMeta(old) + `($|[^a-z0-9-])`)
+	for name, list := range map[string][]string{"command": p.container.Command, "args": p.container.Args} {
+		if i := slices.IndexFunc(list, whole.MatchString); i >= 0 {
+			return p.at(fmt.Sprintf("%s instead of %s in %s.%s[%d]", now, old, p.path, name, i))
+		}
 	}
-	for _, l := range lists {
-		for i, word := range l.words {
-			if !strings.Contains(word, old) {
-				continue
-			}
-			place := fmt.Sprintf("%s.%s[%d]", p.path, l.name, i)
-			if env, ok := strings.CutPrefix(l.name, "env."); ok {
-				place = fmt.Sprintf("the variable %s in %s.env", env, p.path)
-			}
-			return p.at(fmt.Sprintf("%s instead of %s in %s", now, old, place))
+	for _, e := range p.container.Env {
+		if whole.MatchString(e.Value) {
+			return p.at(fmt.Sprintf("%s instead of %s in the variable %s in %s.env", now, old, e.Name, p.path))
 		}
 	}
 	return ""
