@@ -109,10 +109,30 @@ func noStartupProbe(r *run, report report) {
 		fix = "add a startupProbe that waits for the file " + value
 	}
 	last := r.steps[len(r.steps)-1]
-	if last.Name == "register" && last.Flags["startup-probe"] == nil {
-		return // the application may have to run first
+	if last.Name == "register" && last.Flags["startup-probe"] == nil || r.doneBefore(last) {
+		return // the application may have to run first; the files are there
 	}
 	report(r.container, r.node(stays), fix, "the application starts before %s has done its work once: the sidecar has no startupProbe", last.Name)
+}
+
+// doneBefore returns whether an init container in front has done once, in one of the same volumes, what a sidecar does.
+func (r *run) doneBefore(s command.Inspected) bool {
+	for _, c := range r.pod.containers {
+		if c == r.container {
+			return false
+		}
+		if c.main == nil || c.Sidecar() {
+			continue
+		}
+		for _, before := range c.main.steps {
+			if before.Name == s.Name && slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+				return slices.ContainsFunc(r.VolumeMounts, func(own corev1.VolumeMount) bool { return own.Name == m.Name })
+			}) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // probeTimeout reports probes that the kubelet kills before they end.
