@@ -218,6 +218,8 @@ func TestParse(t *testing.T) {
 		{"{ [ -d /x ] && a; } && b; c", "error: the script fails if the condition does not hold"},
 		{"{ [ 1 = 2 ]; } && b; c", "error: the script fails if the condition does not hold"},
 		{"(a; [ -d /x ]) || exit 1; c", "error: the script fails if the condition does not hold"},
+		{"sh -ec 'while true; do a; if [ $? = 0 ]; then break; fi; done'; b", "error: a loop that set -e ends, after which the script goes on"},
+		{"sh -ec 'while true; do a; if [ $? = 0 ]; then break; fi; done'", "until (a) aborts"},
 		{"sh -ec 'a; b' || true; c", "error: set -e in a shell whose failure is ignored"},
 		{"[ -d /x ] && a", "error: the script fails if the condition does not hold"},
 		{`if [ "$HOST" = db ]; then a; else b; fi; c`, "(a)?; (c)"},
