@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -416,14 +417,18 @@ func staysInContainer(call *shell.Call, c *manifest.Container) bool {
 // versions.
 func (r *request) wgetTLS(g given, call *shell.Call, c *manifest.Container) error {
 	text, _ := known(r.url, c)
+	text = cmp.Or(text, leading(r.url))
+	plain := strings.HasPrefix(text, "http:") || !strings.Contains(text, "://")
 	switch {
-	case g.has("no-check-certificate"), bareBusyBox(c) && strings.Contains(c.Image, "busybox"):
+	case g.has("no-check-certificate"), bareBusyBox(c) && strings.Contains(c.Image, "busybox") && !plain:
 		r.settings = append(r.settings, "insecure")
 		return nil
 	case g.has("ca-certificate"):
 		r.reads = true
 	case bareImage(c.Image) && !bareBusyBox(c) && !strings.Contains(c.Image, "alpine"): // Debian's and Ubuntu's is GNU's
-	case !strings.HasPrefix(leading(r.url), "http:") && !strings.HasPrefix(text, "http:") && strings.Contains(leading(r.url)+text, "://"):
+	case plain:
+		r.differs = append(r.differs, "after a redirect to https, the certificate is verified")
+	default:
 		return &shell.Error{Pos: call.Pos, Word: "https", Why: "GNU's wget verifies certificates, and BusyBox's does not: which one it is, is not known"}
 	}
 	settings, err := tlsSettings(g, "ca-certificate", "", "", c)

@@ -78,6 +78,7 @@ func TestCurl(t *testing.T) {
 	busybox := waitContainer()
 	busybox.Image = "busybox:1.36"
 	probed{"wget --spider https://api/": "wait-for-service https://api/#status=200-299&insecure"}.test(t, busybox)
+	probed{"wget -q --spider http://api/": "wait-for-service http://api/#status=200-299"}.test(t, busybox)
 	busybox.Image = "debian:12"
 	probed{"wget --spider https://api/": "wait-for-service https://api/#status=200-299"}.test(t, busybox)
 }

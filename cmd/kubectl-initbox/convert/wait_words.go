@@ -179,16 +179,6 @@ func variableWord(name string, call *shell.Call, c *manifest.Container) shell.Wo
 	return nil
 }
 
-// onlySet returns an error for a variable that is set in front of the command and is not one of names.
-func onlySet(call *shell.Call, names string) error {
-	for _, s := range call.Set {
-		if !set(names)[s.Name] {
-			return &shell.Error{Pos: call.Pos, Word: s.Name + "=", Why: "a variable that is set for " + call.Name + " alone"}
-		}
-	}
-	return nil
-}
-
 // noPipes returns an error if the call reads or is read by something, or writes a file, or depends on its directory.
 func noPipes(call *shell.Call) error {
 	why := ""
