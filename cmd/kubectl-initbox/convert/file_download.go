@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -163,7 +164,7 @@ func (k *files) download(d *download, to shell.Word, printed bool) ([]Step, erro
 	s := d.step(p.text)
 	s.download = d
 	if p.mount != nil {
-		if err := k.writable(p); err != nil {
+		if err := k.target(p); err != nil {
 			return nil, err
 		}
 		s.differs(k.linkNote(p)...)
@@ -264,11 +265,8 @@ func (k *files) unpackTo(d *download, call *shell.Call, to shell.Word, settings 
 	if err != nil {
 		return nil, err
 	}
-	switch err := k.writable(p); {
-	case err != nil:
+	if err := k.target(p); err != nil {
 		return nil, err
-	case p.pattern != "":
-		return nil, noPattern(p)
 	}
 	s := d.step(strings.TrimSuffix(p.text, "/")+"/", settings...)
 	s.Why = "fetch downloads and unpacks the same archive"
@@ -312,11 +310,8 @@ func (k *files) gunzip(d *download, call *shell.Call) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := k.writable(p); err != nil {
-		return nil, err
-	}
-	if p.pattern != "" || p.slash || k.kind(p) == directory {
-		return nil, stop(p.word, "not the name of a file")
+	if err := k.target(p); err != nil || p.slash || k.kind(p) == directory {
+		return nil, cmp.Or(err, stop(p.word, "not the name of a file"))
 	}
 	s := d.step(p.text, "unpack")
 	s.differs(k.linkNote(p)...)
@@ -364,11 +359,8 @@ func (k *files) mv(call *shell.Call) ([]Step, error) {
 
 // placeDownload returns the step that downloads to where the file is wanted.
 func (k *files) placeDownload(d *download, to location) ([]Step, error) {
-	switch err := k.writable(to); {
-	case err != nil:
+	if err := k.target(to); err != nil {
 		return nil, err
-	case to.pattern != "":
-		return nil, noPattern(to)
 	}
 	d.used = true
 	text := to.text

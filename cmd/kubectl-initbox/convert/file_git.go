@@ -101,11 +101,11 @@ func (k *files) clone(call *shell.Call, words []shell.Word) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := k.writable(p); err != nil {
+	if err := k.target(p); err != nil {
 		return nil, err
 	}
-	if err := noPattern(p); err != nil || k.mountsIn(p) {
-		return nil, stop(p.word, "a pattern, or a directory in which volumes are mounted")
+	if k.mountsIn(p) {
+		return nil, stop(p.word, "a directory in which volumes are mounted")
 	}
 	s := Step{Subcommand: "git-clone", Writes: true, Args: []string{url, p.text}, Why: "git-clone puts the same revision there", writes: "git " + p.value}
 	for _, f := range []struct{ option, flag string }{{"b", "ref"}, {"depth", "depth"}} {
@@ -191,8 +191,8 @@ func programTool(name string, f fileCommand) tool {
 // errNotHere is what a file of the container is.
 var errNotHere = errors.New("not known here")
 
-// environment returns the variables of the container, for the tools whose command lines initbox itself understands. What
-// the manifest does not have is a text that none of them takes for anything.
+// environment returns the variables of the container, for the tools whose command lines initbox itself understands.
+// What the manifest does not have is a text that none of them takes for anything.
 func environment(c *manifest.Container) (translate.Environment, error) {
 	values := map[string]string{}
 	for _, e := range c.Env {

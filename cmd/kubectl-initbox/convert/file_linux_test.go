@@ -41,6 +41,9 @@ func TestFilesSame(t *testing.T) {
 	t.Run("scripts", func(t *testing.T) {
 		for image := range tools {
 			for state := range startStates {
+				if image == "busybox" && state != "empty" && state != "files" {
+					continue // where it differs from GNU's, that shows in these
+				}
 				t.Run(image+" "+state, func(t *testing.T) {
 					t.Parallel()
 					for _, script := range sameScripts {

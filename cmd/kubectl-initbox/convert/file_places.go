@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -296,6 +297,14 @@ func (k *files) writable(p location) error {
 		return stop(p.word, "a file of the kernel, or a device")
 	}
 	return nil
+}
+
+// target returns an error unless the place can be that of fetch or git-clone, whose arguments have no escapes.
+func (k *files) target(p location) error {
+	if strings.ContainsAny(p.value, "#%") {
+		return stop(p.word, "a character that would have another meaning in initbox's arguments")
+	}
+	return cmp.Or(k.writable(p), noPattern(p))
 }
 
 // kernels reports whether the volume is the node's /sys, /proc or /dev, in which no file can be renamed, or may be.

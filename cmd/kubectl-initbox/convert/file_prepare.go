@@ -187,7 +187,7 @@ func (k *files) give(call *shell.Call, parse func(string) (string, bool)) ([]Ste
 	steps, err := k.each(all, func(p location, s *Step) (string, error) {
 		s.AsRoot = true
 		s.Why = "prepare changes the owner where it differs"
-		if o.has("R") && !strings.HasPrefix(owner, ":") {
+		if user, group, both := strings.Cut(owner, ":"); o.has("R") && both && user != "" && group != "" {
 			s.owns = append(s.owns, p.value)
 		}
 		return k.change(p, s, "owner="+owner, o.has("R"))

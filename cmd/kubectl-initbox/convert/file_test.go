@@ -507,6 +507,11 @@ var fileCases = []fileCase{
 
 	{script: "echo hello", want: ""},
 	{script: "ls -la /data; id; df -h", want: ""},
+	{script: "cp /config/a /empty/; cat /empty/a; ls -l /empty", want: "copy /config/a:/empty/"},
+	{script: "ls /data/db", stops: "ls fails if it does not exist"},
+	{script: "rm -rf /empty/a; cat /empty/a", stops: "cat fails if it does not exist"},
+	{script: "curl -fL -o '/empty/a#b' http://repo.example/a", stops: "another meaning"},
+	{script: "curl -fL http://repo.example/a.tgz | tar xz -C /empty; chown -R 1 /empty", stops: "keep their owners"},
 	{script: "ls | cat", stops: "ls |: what it prints is used"},
 	{script: "env > /empty/env", stops: "what env prints, in a file"},
 	{script: `echo "a $SUB" > /empty/a`, want: "render --inline=/empty/a=a {{ .Env.SUB }}\n"},

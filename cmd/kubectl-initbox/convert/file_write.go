@@ -16,6 +16,8 @@ func prints(f fileCommand) command {
 	return func(call *shell.Call, c *manifest.Container) ([]Step, error) {
 		intoFile := call.Stdout != nil && call.Stdout.File != nil
 		switch {
+		case call.Pipe == nil && !intoFile && showsFiles[call.Name]:
+			return deferred((*files).show)(call, c)
 		case call.Pipe == nil && !intoFile:
 			return nil, nil
 		case f == nil && intoFile:
@@ -25,6 +27,26 @@ func prints(f fileCommand) command {
 		}
 		return deferred(f)(call, c)
 	}
+}
+
+// showsFiles are the programs that print what is known of files, and fail if there is none.
+var showsFiles = set("ls stat du cat")
+
+// show leaves a call out that prints what certainly exists.
+func (k *files) show(call *shell.Call) ([]Step, error) {
+	for _, w := range call.Args {
+		if strings.HasPrefix(leading(w), "-") {
+			continue
+		}
+		p, err := k.place(w, call)
+		if err != nil {
+			return nil, err
+		}
+		if what := k.kinds[p.value]; p.pattern != "" || !p.root() && (what == unknown || what == absent) {
+			return nil, stop(w, call.Name+" fails if it does not exist, and the script may depend on that")
+		}
+	}
+	return nil, nil
 }
 
 // output is where what a call prints goes.
