@@ -379,10 +379,11 @@ func (d *doctor) serviceName(ctx context.Context, namespace, host string) (name,
 // neither has the name.
 func (p *Pod) instead(old, now string) string {
 	whole := regexp.MustCompile(`(^|[^a-z0-9.-])` + regexp.QuoteMeta(old) + `($|[^a-z0-9-])`)
-	for name, list := range map[string][]string{"command": p.container.Command, "args": p.container.Args} {
-		if i := slices.IndexFunc(list, whole.MatchString); i >= 0 {
-			return p.at(fmt.Sprintf("%s instead of %s in %s.%s[%d]", now, old, p.path, name, i))
-		}
+	if i := slices.IndexFunc(p.container.Args, whole.MatchString); i >= 0 {
+		return p.at(fmt.Sprintf("%s instead of %s in %s.args[%d]", now, old, p.path, i))
+	}
+	if i := slices.IndexFunc(p.container.Command, whole.MatchString); i >= 0 {
+		return p.at(fmt.Sprintf("%s instead of %s in %s.command[%d]", now, old, p.path, i))
 	}
 	for _, e := range p.container.Env {
 		if whole.MatchString(e.Value) {

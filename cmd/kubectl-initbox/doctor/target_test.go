@@ -9,8 +9,8 @@ import (
 	"initbox/internal/words"
 )
 
-// TestMentions pins which addresses are found in scripts that are not understood, and that a password is not taken for
-// one.
+// TestMentions pins which addresses are found in scripts that are not understood, and that passwords do not count as
+// addresses.
 func TestMentions(t *testing.T) {
 	for script, want := range map[string]string{
 		"nc -z -w 2 pg 5432":                                   "pg:5432",
