@@ -41,7 +41,7 @@ exit 0
 	}
 	write(t, filepath.Join(dir, "sleep"), "#!"+shells[0]+"\n")
 	random := soak.Rand(t)
-	read, all := 0, 50
+	read, all := 0, 30
 	for range all {
 		g := &generator{Rand: random}
 		text := g.script()
