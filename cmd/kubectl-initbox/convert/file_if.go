@@ -68,7 +68,7 @@ func (k *files) conditional(t fileTest, then []Step) ([]Step, error) {
 		return nil, err
 	case p.pattern != "":
 		return nil, noPattern(p)
-	case p.mount == nil:
+	case p.mount == nil && !t.holds:
 		return nil, stop(t.path, "whether it exists depends on the image")
 	}
 	before := maps.Clone(k.kinds)
@@ -100,6 +100,8 @@ func (k *files) conditional(t fileTest, then []Step) ([]Step, error) {
 		return steps, t.ifEmpty(p, steps)
 	case t.op == "ls":
 		return nil, t.stop()
+	case p.mount == nil && slices.ContainsFunc(steps, func(s Step) bool { return !s.Inside }):
+		return nil, stop(t.path, "whether it exists depends on the image")
 	case t.holds:
 		return steps, t.ifExists(p, steps)
 	}

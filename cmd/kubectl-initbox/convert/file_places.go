@@ -261,6 +261,17 @@ func (p location) flat() bool {
 		list = v.ConfigMap.Items
 	case v.Secret != nil:
 		list = v.Secret.Items
+	case v.Projected != nil:
+		for _, s := range v.Projected.Sources {
+			switch {
+			case s.ConfigMap != nil:
+				list = append(list, s.ConfigMap.Items...)
+			case s.Secret != nil:
+				list = append(list, s.Secret.Items...)
+			default:
+				return false
+			}
+		}
 	default:
 		return false
 	}

@@ -333,6 +333,7 @@ func TestFileConditions(t *testing.T) {
 		{condition: "test -d /data/db", then: "chown -R 999 /data/db", want: "prepare /data/db#owner=999&recursive&if-exists"},
 		{condition: "test -f /data/a", then: "cp /data/a /empty/b", want: "copy /data/a:/empty/b#mode=go-w&optional"},
 		{condition: "test -f /data/a", then: "chmod 600 /data/a", want: "prepare /data/a#file&mode=0600&if-exists"},
+		{condition: "test -d /opt/certs", then: "cp -r /opt/certs/. /empty", want: "copy /opt/certs:/empty#mode=go-w&dir-mode=go-w&optional"},
 		{condition: "test ! -d /empty/db", then: "mkdir -p /empty/db; cp /config/a /empty/db/", stops: "/empty/db: a condition"},
 		{condition: "test ! -f /empty/a", then: "touch /empty/a; chown 9 /empty/a", stops: "/empty/a: a condition"},
 		{condition: "test ! -f /empty/a", then: "mkdir -p /empty/b", stops: "/empty/a: a condition"},
