@@ -150,7 +150,7 @@ func setting(argument, name string) string {
 
 // ifExists adds the settings that make steps do nothing if the path does not exist.
 func (t fileTest) ifExists(p location, steps []Step) error {
-	for _, s := range steps {
+	for n, s := range steps {
 		for i, a := range s.Args {
 			path, settings, _ := strings.Cut(a, "#")
 			source, _, _ := strings.Cut(path, ":")
@@ -160,6 +160,7 @@ func (t fileTest) ifExists(p location, steps []Step) error {
 				s.Args[i] = setting(a, "if-exists")
 			case s.Subcommand == "copy" && (source == p.text || strings.HasPrefix(source, p.text+"/")):
 				s.Args[i] = setting(a, "optional")
+				steps[n].Differs = slices.DeleteFunc(slices.Clone(s.Differs), func(d string) bool { return strings.HasSuffix(d, " is empty") })
 			default:
 				return t.stop()
 			}

@@ -273,7 +273,7 @@ func (k *files) chmod(call *shell.Call) ([]Step, error) {
 	return k.each(all, func(p location, s *Step) (string, error) {
 		s.Why = "prepare changes the mode where it differs"
 		mode := setting
-		if octal, ok := strings.CutPrefix(setting, "mode=0"); ok && strings.Trim(octal, "01234567") == "" && (o.has("R") || k.kind(p) == directory) && k.clearsSetgid(p) {
+		if octal, ok := strings.CutPrefix(setting, "mode=0"); ok && strings.Trim(octal, "01234567") == "" && p.pattern == "" && (o.has("R") || k.kind(p) == directory) && k.clearsSetgid(p) {
 			mode = "mode=00" + octal
 		}
 		return k.change(p, s, mode, o.has("R"))
