@@ -44,7 +44,7 @@ func TestReadScript(t *testing.T) {
 		{"if [ -f /x ]; then sleep 1; fi", "error: line 1", ""},
 		{"if [ -f /x ]; then until nc -z db 1; do sleep 1; done; fi", "error: a wait under a condition", ""},
 		{"if [ -f /x ]; then echo there; fi; until timeout 2 nc -z db 1; do sleep 1; done", "wait-for-service tcp://db:1 --attempt-timeout 2s --timeout 5m", forever},
-		{"sleep $(cat /x)", "error: $(cat /x): the output of a command", ""},
+		{"sleep $(cat /x)", "error: $(cat …): the output of a command", ""},
 		{"apk add nc; /app/run", "error: apk add nc: what it installs", ""},
 	} {
 		result, err := readScript(test.script, nil, container(t, someEnv))

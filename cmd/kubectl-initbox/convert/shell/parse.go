@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"initbox/internal/secret"
 )
 
 // Options are what is known of the shell that runs a script.
@@ -154,10 +156,10 @@ func (p *parser) file(text string) (*syntax.File, error) {
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if parse := (syntax.ParseError{}); errors.As(err, &parse) {
-		return nil, &Error{at(parse.Pos), line(text, int(parse.Pos.Line())), "not understood: " + parse.Text}
+		return nil, &Error{at(parse.Pos), "…", "not understood: " + parse.Text}
 	}
 	if lang := (syntax.LangError{}); errors.As(err, &lang) {
-		return nil, &Error{at(lang.Pos), line(text, int(lang.Pos.Line())), "not understood: " + lang.Feature}
+		return nil, &Error{at(lang.Pos), "…", "not understood: " + lang.Feature}
 	}
 	if err != nil {
 		return nil, &Error{Pos{1, 1}, "…", err.Error()}
@@ -183,14 +185,6 @@ func depth(text string) int {
 	return deepest
 }
 
-func line(text string, n int) string {
-	lines := strings.Split(text, "\n")
-	if n < 1 || n > len(lines) {
-		return "…"
-	}
-	return short(strings.TrimSpace(lines[n-1]))
-}
-
 // short returns the beginning of a text, for messages.
 func short(text string) string {
 	if runes := []rune(text); len(runes) > 60 {
@@ -203,15 +197,81 @@ func at(pos syntax.Pos) Pos { return Pos{int(pos.Line()), int(pos.Col())} }
 
 // refuse returns the error of a node.
 func refuse(n syntax.Node, why string) error {
+	return &Error{at(n.Pos()), unpasted(short(shown(n))), why}
+}
+
+// shown returns a node for messages: a word as the script has it, and of a command only its name, since a password may
+// be among its arguments.
+func shown(n syntax.Node) string {
+	switch n := n.(type) {
+	case *syntax.Stmt:
+		return shown(n.Cmd)
+	case *syntax.CallExpr:
+		if len(n.Args) == 0 && len(n.Assigns) > 0 {
+			return shown(n.Assigns[0])
+		}
+		if len(n.Args) == 1 {
+			return shown(n.Args[0])
+		}
+		if len(n.Args) > 1 {
+			return shown(n.Args[0]) + " …"
+		}
+	case *syntax.Assign:
+		if n.Name != nil {
+			return n.Name.Value + "=…"
+		}
+	case *syntax.CmdSubst:
+		if len(n.Stmts) > 0 {
+			return "$(" + strings.TrimSuffix(shown(n.Stmts[0]), " …") + " …)"
+		}
+	case *syntax.BinaryCmd:
+		return shown(n.X) + " " + n.Op.String() + " " + shown(n.Y)
+	case *syntax.IfClause:
+		if len(n.Cond) > 0 {
+			return "if " + shown(n.Cond[0]) + "; …"
+		}
+	case *syntax.WhileClause:
+		if len(n.Cond) > 0 {
+			return map[bool]string{true: "until ", false: "while "}[n.Until] + shown(n.Cond[0]) + "; …"
+		}
+	case *syntax.Word:
+		if len(n.Parts) == 1 {
+			return shown(n.Parts[0])
+		}
+		var b strings.Builder
+		for _, part := range n.Parts {
+			b.WriteString(shown(part))
+		}
+		return secret.Word(b.String())
+	case *syntax.DblQuoted:
+		var b strings.Builder
+		for _, part := range n.Parts {
+			b.WriteString(shown(part))
+		}
+		return `"` + b.String() + `"`
+	case *syntax.Lit, *syntax.SglQuoted, *syntax.ArithmExp, *syntax.BraceExp, *syntax.ExtGlob, *syntax.ForClause:
+		return printed(n)
+	case *syntax.ParamExp:
+		if n.Exp == nil {
+			return printed(n)
+		}
+		return "${" + n.Param.Value + "…}" // behind it may be a password, as a default
+	}
+	name, _, _ := strings.Cut(printed(n), " ")
+	return name + " …"
+}
+
+// printed returns the first line of a node.
+func printed(n syntax.Node) string {
 	var b strings.Builder
-	if err := syntax.NewPrinter(syntax.SingleLine(true)).Print(&b, n); err != nil || b.Len() == 0 {
-		b.WriteString("…")
+	if n == nil || syntax.NewPrinter(syntax.SingleLine(true)).Print(&b, n) != nil {
+		return "…"
 	}
 	text, _, more := strings.Cut(strings.TrimSpace(b.String()), "\n")
-	if text = short(text); more && !strings.HasSuffix(text, "…") {
+	if more {
 		text += "…"
 	}
-	return &Error{at(n.Pos()), unpasted(text), why}
+	return secret.Word(text)
 }
 
 // statements reads a list. What follows an exit is not read.

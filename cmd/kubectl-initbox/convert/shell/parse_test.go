@@ -182,7 +182,7 @@ func TestParse(t *testing.T) {
 		{"trap 'exit 0' TERM; a", "(a)"},
 		{"trap a EXIT; b", "error: at a signal"},
 		{"timeout 5 a b; timeout -t 5 c", "(a b within=5s)?; (c within=5s)"},
-		{"eval a", "error: eval a: text that becomes a command"},
+		{"eval a", "error: eval …: text that becomes a command"},
 		{". /lib.sh", "error: a file of commands"},
 		{"sh -c 'a; b'; c", "(a)?; (b)?; (c)"},
 		{"set -e; sh -ec 'a; b' ; c", "(a); (b); (c)"},
@@ -386,4 +386,20 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestNoPassword pins that no refusal repeats what may be a password in a script.
+func TestNoPassword(t *testing.T) {
+	t.Parallel()
+	for _, script := range []string{
+		"X=$(curl -u me:hunter2 http://x)", "a $(curl -H 'Token: hunter2' http://x | head -n1)", "a & b -p hunter2",
+		"export PW=hunter2$(x)", "a ${PW:-hunter2} ${X%%y}", "until b -p hunter2; do c hunter2; done &", "eval b hunter2",
+		`if [ "$(b -p hunter2)" -gt 3 ]; then c; fi`, "http://me:hunter2@host/$(x)", "[[ $X == *hunter2* ]] && a", "a -p hunter2 'unclosed",
+		"case $X in hunter2) a;; esac", "f() { a hunter2 $1; }; f x", "a <<< \"hunter2$(x)\"", "{ a hunter2; } | b | c -p hunter2",
+	} {
+		_, err := Parse(script, Options{Program: "bash", Lookup: lookup})
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", script, err)
+		}
+	}
 }
