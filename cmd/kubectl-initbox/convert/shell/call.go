@@ -628,6 +628,10 @@ func (p *parser) redirectOne(call *Call, r *syntax.Redirect) error {
 		n = r.N.Value
 	}
 	both := r.Op == syntax.RdrAll || r.Op == syntax.AppAll
+	toFile := func(o *Output) bool { return o != nil && o.File != nil } // which the shell has made, or emptied
+	if before := n != "2" && toFile(call.Stdout) || (both || n == "2") && toFile(call.Stderr); before && strings.Contains(r.Op.String(), ">") {
+		return refuse(r.Word, "a redirection after one to a file")
+	}
 	switch r.Op {
 	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
 		return p.document(call, r, n)

@@ -151,6 +151,9 @@ func (p *parser) file(text string) (*syntax.File, error) {
 	if i := strings.IndexByte(text, 0); i >= 0 {
 		return nil, &Error{Pos{1, 1}, "\\0", "no text"}
 	}
+	if strings.Contains(text, "\r") {
+		return nil, &Error{Pos{1, 1}, "\\r", "a carriage return, which shells take for a part of the word"}
+	}
 	if depth(text) > 200 {
 		return nil, &Error{Pos{1, 1}, "(", "nested too deeply"}
 	}

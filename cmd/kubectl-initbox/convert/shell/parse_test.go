@@ -291,6 +291,11 @@ func TestParse(t *testing.T) {
 		{"X=$(date); echo $X; a", "(a)"},
 		{"X=$(b); a", "error: output of a command"},
 		{"a 'unfinished", "error: not understood"},
+		{"a > /x > /y", "error: a redirection after one to a file"},
+		{"a > /x >&2", "error: a redirection after one to a file"},
+		{"a 2> /x 2>&1", "error: a redirection after one to a file"},
+		{"a > /x 2>&1 < /y", `(a </y >/x 2>"")`},
+		{"a x\r\nb\r\n", "error: a carriage return"},
 		{"if a", "error: not understood"},
 	} {
 		script, err := Parse(test.script, Options{Program: "sh", Lookup: lookup})
