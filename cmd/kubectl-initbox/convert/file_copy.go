@@ -136,6 +136,8 @@ func (k *files) refuseCopy(c copying, from, to location, into bool) error {
 		return stop(from.word, "a directory, which cp without -r does not copy")
 	case from.pattern != "" && !into:
 		return stop(to.word, "whether it is a directory is not known, so that a single match might become it")
+	case from.pattern == "" && strings.ContainsAny(from.value, `*?[]\`):
+		return stop(from.word, "a character in quotes that copy would read as a pattern")
 	case from.pattern != "" && strings.ContainsAny(from.pattern, "[]"):
 		return stop(from.word, "a pattern that is not understood")
 	case c.noOverwrite && c.recursive && k.busybox():
@@ -193,6 +195,8 @@ func (k *files) copySettings(c copying, from, to location, s *Step) []string {
 	switch kubelets := from.projected() && from.mount.SubPath == "" && from.mount.SubPathExpr == ""; {
 	case kubelets && c.asLink:
 		s.differs("the files of the mounted volume are copied, where cp copies the kubelet's links to them")
+	case kubelets && c.recursive && from.pattern == "":
+		s.differs("the directories in which the kubelet keeps the files, ..data and that behind it, are not copied")
 	case kubelets:
 	case c.follow && c.recursive, !c.asLink && from.pattern != "":
 		add(true, "links=follow")

@@ -138,6 +138,9 @@ func (s *scriptReader) call(statement shell.Statement, last bool) error {
 		s.installs = append(s.installs, call)
 		return nil
 	}
+	if call.Stderr != nil && call.Stderr.File != nil {
+		return stop(call.Stderr.File, "the errors of "+call.Name+", in a file")
+	}
 	if call.Limit > 0 {
 		return &shell.Error{Word: "timeout", Why: "a limit of the time of " + call.Name}
 	}

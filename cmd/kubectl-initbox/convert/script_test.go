@@ -88,6 +88,7 @@ func TestReadScriptOfKubelet(t *testing.T) {
 		"X=${Y:-other}; until nc -z $X 1; do sleep 1; done":     "tcp://other:1",
 		"until nc -z ${LIST} 1; do sleep 1; done":               "error",
 		"until nc -z \"$(cat <<<$(HOST))\" 1; do sleep 1; done": "error",
+		"echo a 2> /data/errors > /data/a":                      "error: the errors of echo",
 	} {
 		result, err := readScript(script, []string{"sh", "$(HOST)", "5"}, container(t, someEnv))
 		if reason, wantError := strings.CutPrefix(want, "error"); wantError {
