@@ -177,9 +177,9 @@ func (c *Change) strategic() *yaml.Node {
 		put("image", scalar(c.Initbox))
 	}
 	for _, key := range []string{"command", "args"} {
-		if k, _ := manifest.Pair(c.Container.Node, key); key == c.key() {
+		if key == c.key() {
 			put(key, list(c.Words...))
-		} else if k != nil {
+		} else if manifest.Get(c.Container.Node, key) != nil {
 			put(key, scalar(nil))
 		}
 	}

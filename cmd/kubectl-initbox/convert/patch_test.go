@@ -24,7 +24,7 @@ import (
 func TestPatches(t *testing.T) {
 	t.Parallel()
 	kubectl := servers.Kubernetes(t, "kubectl")
-	for _, name := range []string{"block", "deep", "flow", "json"} {
+	for _, name := range []string{"block", "deep", "flow", "inherit", "json"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			archive, err := txtar.ParseFile("testdata/edit/" + name + ".txtar")

@@ -231,9 +231,32 @@ func Get(node *yaml.Node, path ...string) *yaml.Node {
 		if node = resolved(node); node == nil || node.Kind != yaml.MappingNode {
 			return nil
 		}
-		_, node = Pair(node, key)
+		node = merged(node, key, map[*yaml.Node]bool{})
 	}
 	return resolved(node)
+}
+
+// merged returns the value of a key in a mapping, or in those that it merges with <<. seen are the ones looked at.
+func merged(mapping *yaml.Node, key string, seen map[*yaml.Node]bool) *yaml.Node {
+	mapping = resolved(mapping)
+	if mapping == nil || seen[mapping] {
+		return nil
+	}
+	seen[mapping] = true
+	if _, value := Pair(mapping, key); value != nil {
+		return value
+	}
+	_, from := Pair(mapping, "<<")
+	all := []*yaml.Node{from}
+	if from = resolved(from); from != nil && from.Kind == yaml.SequenceNode {
+		all = from.Content
+	}
+	for _, each := range all {
+		if value := merged(each, key, seen); value != nil {
+			return value
+		}
+	}
+	return nil
 }
 
 // Pair returns the nodes of a key and its value in a mapping, or nil.
