@@ -271,6 +271,10 @@ func (c *Change) accepted(line []string) error {
 	if err != nil {
 		return fmt.Errorf("initbox would refuse what it becomes: %w", err)
 	}
+	need, name := program.Memory(steps)
+	if limit, found := c.Container.Resources.Limits[corev1.ResourceMemory]; found && limit.Value() < need<<20 {
+		return fmt.Errorf("its memory limit of %s is less than the %d MiB that %s needs", limit.String(), need, name)
+	}
 	for _, s := range steps {
 		if len(s.Needs) > 0 {
 			c.Needs = true

@@ -164,3 +164,14 @@ spec:
 		}
 	}
 }
+
+// TestMemoryLimit checks that a container whose limit would have the kernel kill initbox is kept.
+func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[string]Verdict{"8Mi": Kept, "64Mi": Different} {
+		c := containerOf(t, `image: busybox, command: [sh, -c, "until nc -z db 1; do sleep 1; done"], resources: {limits: {memory: `+limit+`}}`, "")
+		if got := Container(c, "initbox", nil); got.Verdict != want {
+			t.Errorf("%s: %v, %s; want %v", limit, got.Verdict, got.Why, want)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"initbox/cmd/command"
 	"initbox/cmd/kubectl-initbox/manifest"
+	"initbox/cmd/kubectl-initbox/program"
 	"initbox/internal/lazy"
 )
 
@@ -235,28 +236,13 @@ func lasting(flags map[string][]string) map[string][]string {
 	return flags
 }
 
-// memory is what each subcommand needs, in MiB: what docs/benchmarks.md shows it resident with, rounded down.
-var memory = map[string]int64{"git-clone": 32, "fetch": 24}
-
-// waitingMemory is what the others need.
-const waitingMemory = 14
-
 // memoryLimit reports limits with which the kernel would kill the program.
 func memoryLimit(r *run, report report) {
 	limit, found := r.Resources.Limits[corev1.ResourceMemory]
 	if !found || r.foreign() != nil {
 		return
 	}
-	need, name := int64(0), ""
-	for _, s := range r.steps {
-		n := int64(waitingMemory)
-		if memory[s.Name] > 0 {
-			n = memory[s.Name]
-		}
-		if n > need {
-			need, name = n, s.Name
-		}
-	}
+	need, name := program.Memory(r.steps)
 	if limit.Value() < need<<20 {
 		report(r.container, key(r.Node, "resources", "limits", "memory"), "set at least "+strconv.FormatInt(max(2*need&^15, 32), 10)+"Mi", "with a memory limit of %s the kernel may kill %s, which needs about %d MiB", limit.String(), name, need)
 	}

@@ -104,6 +104,26 @@ func Environment(c *manifest.Container) map[string]string {
 	return environment
 }
 
+// memory is what each subcommand needs, in MiB: what docs/benchmarks.md shows it resident with, rounded down.
+var memory = map[string]int64{"git-clone": 32, "fetch": 24}
+
+// waitingMemory is what the others need.
+const waitingMemory = 14
+
+// Memory returns what a command line needs, in MiB, and the subcommand that needs the most.
+func Memory(steps []command.Inspected) (need int64, subcommand string) {
+	for _, s := range steps {
+		n := int64(waitingMemory)
+		if memory[s.Name] > 0 {
+			n = memory[s.Name]
+		}
+		if n > need {
+			need, subcommand = n, s.Name
+		}
+	}
+	return need, subcommand
+}
+
 // sample returns what a value that is not known may look like.
 func sample(c *manifest.Container, from *corev1.EnvVarSource) string {
 	switch {
