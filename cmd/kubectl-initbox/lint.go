@@ -21,7 +21,7 @@ import (
 func (s *streams) lint() *cli.Command {
 	return &cli.Command{
 		Name:      "lint",
-		Usage:     "finds mistakes in the init containers of manifests, without a cluster",
+		Usage:     "find mistakes in the init containers of manifests, without a cluster",
 		ArgsUsage: "-f FILE|DIR|-",
 		Description: "Reads the command lines of all initbox containers as the program does in the Pod, and compares them with the\n" +
 			"Pod around them: its volumes, probes, variables, deadlines and rights. Each finding has a place, a rule and a\n" +
@@ -46,9 +46,9 @@ func (s *streams) runLint(c *cli.Context) error {
 	if !slices.Contains(lint.Formats, format) {
 		return usagef("--format: want one of %s, got %s", strings.Join(lint.Formats, ", "), failure.Printable(format))
 	}
-	objects, err := s.lintObjects(c)
-	if err != nil {
-		return err
+	objects, unread := s.lintObjects(c)
+	if len(objects) == 0 {
+		return unread
 	}
 	o := lint.Options{Images: c.StringSlice("image")}
 	findings := lint.Check(objects, o)
@@ -63,6 +63,9 @@ func (s *streams) runLint(c *cli.Context) error {
 		return fmt.Errorf("write the findings: %w", err)
 	}
 	fmt.Fprintln(s.stderr, summary(findings, lint.Containers(objects, o), len(objects)))
+	if unread != nil {
+		return unread
+	}
 	if failed {
 		return errFound
 	}
