@@ -57,7 +57,7 @@ Examples:
 			case c.NArg() != 1:
 				return usagef("want one shell: %s", c.Command.ArgsUsage)
 			case i < 0:
-				return failure.WithHint(usagef("no completions for %s: want one of %s", shell, c.Command.ArgsUsage), suggest.Question(shell, forms, "")+"the shells are those of $SHELL")
+				return failure.WithHint(usagef("no completions for %s: want one of %s", shell, c.Command.ArgsUsage), suggest.Question(shell, forms, "")+"echo $SHELL prints the path of yours")
 			case of != plugin && of != initbox:
 				return usagef("--for: want %s or %s, got %s", plugin, initbox, of)
 			case shell == "kubectl":

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -50,6 +51,9 @@ func (s *streams) convert() *cli.Command {
 				return failure.WithHint(usagef("no such form: -o %s", as), suggest.Question(as, outputs, "")+"the forms are "+strings.Join(outputs, ", "))
 			}
 			if c.Args().Present() && len(c.StringSlice("filename")) == 0 {
+				if file := c.Args().First(); c.Args().Len() == 1 && slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(file)) {
+					return failure.WithHint(usagef("files are named by -f, got the argument %s", failure.Printable(file)), "did you mean -f "+failure.Printable(file)+"?")
+				}
 				return s.convertCommand(c.Args().Slice(), convert.Output(as))
 			}
 			return s.convertFiles(c, convert.Output(as))
@@ -70,7 +74,7 @@ func (s *streams) convertFiles(c *cli.Context, as convert.Output) error {
 	names := c.StringSlice("container")
 	conversion := convert.New(objects, image, names)
 	if len(names) > 0 && len(conversion.Changes) == 0 {
-		return fmt.Errorf("no init container called %s that does not run initbox already", strings.Join(names, " or "))
+		return fmt.Errorf("no init container called %s, or it runs initbox already", strings.Join(names, " or "))
 	}
 	if err := conversion.Write(s.stdout, as); err != nil || reports {
 		return err

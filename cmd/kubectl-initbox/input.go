@@ -29,7 +29,7 @@ func (s *streams) objects(c *cli.Context) ([]*manifest.Object, error) {
 	}
 	objects, err := manifest.ReadFiles(files, s.stdin)
 	if err == nil && len(objects) == 0 {
-		err = errors.New("there is no Kubernetes object in the input")
+		err = failure.WithHint(errors.New("there is no Kubernetes object in the input"), "objects have apiVersion and kind; render a chart first: helm template . | "+name+" "+c.Command.Name+" -f -")
 	}
 	return objects, err
 }
