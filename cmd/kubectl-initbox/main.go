@@ -83,7 +83,7 @@ const name = "kubectl initbox"
 func (s *streams) main(ctx context.Context, args []string) error {
 	app := &cli.App{
 		Name:                      name,
-		Usage:                     "checks, converts and explains init containers",
+		Usage:                     "check, convert and explain init containers",
 		Writer:                    s.stdout,
 		ErrWriter:                 io.Discard, // errors are printed by run
 		Commands:                  s.subcommands(),

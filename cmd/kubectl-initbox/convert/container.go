@@ -299,7 +299,7 @@ func chain(steps []Step) (line []string, err error) {
 		line = append(line, s.words()...)
 	}
 	if len(line) == 0 {
-		return nil, errors.New("it does nothing that initbox would do")
+		return nil, errors.New("there is nothing in it for initbox to do")
 	}
 	return line, nil
 }

@@ -84,7 +84,7 @@ func TestRefused(t *testing.T) {
 		{"image: busybox", []Step{{Subcommand: "prepare", Args: []string{"/data#no-such-setting"}}}, "initbox would refuse"},
 		{"image: busybox", []Step{{Subcommand: "wait-for-service", Args: []string{"tcp://db:70000"}}}, "initbox would refuse"},
 		{"image: busybox", []Step{{Args: []string{"/app/server"}, Inside: true}}, "it runs its own program"},
-		{"image: busybox", nil, "it does nothing that initbox would do"},
+		{"image: busybox", nil, "there is nothing in it for initbox to do"},
 	} {
 		c := &Change{Result: &Result{Container: containerOf(t, tt.container, ""), Steps: tt.steps}}
 		if err := c.fill("initbox"); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -178,7 +178,7 @@ func (k *files) give(call *shell.Call, parse func(string) (string, bool)) ([]Ste
 	case !ok:
 		return nil, stop(words[0], "an owner that is not in the manifest")
 	case !valid:
-		return nil, stop(words[0], "not a number: a name stands for the number that it has in this image")
+		return nil, stop(words[0], "not a number: only the image knows the number behind a name")
 	}
 	all, err := k.placesOf(words[1:], call)
 	if err != nil {

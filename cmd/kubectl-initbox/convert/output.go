@@ -373,7 +373,7 @@ func (e Entry) Text() string {
 // Summary says how many containers became what.
 func (v *Conversion) Summary() string {
 	if len(v.Changes) == 0 {
-		return "no init container that does not run initbox already"
+		return "no init container to convert: there is none, or all run initbox already"
 	}
 	n := v.counts()
 	return fmt.Sprintf("%s: %d replaced, %d replaced but different, %d kept", english.Plural(len(v.Changes), "init container"), n[Replaced], n[Different], n[Kept])

@@ -172,7 +172,7 @@ func (s *scriptReader) steps(call *shell.Call, last bool) ([]Step, error) {
 	}
 	plain := len(call.Set) == 0 && call.Stdin == nil && call.Stdout == nil && call.Stderr == nil && call.Pipe == nil && call.Dir == nil && call.Umask == ""
 	if !last || !plain {
-		return nil, &shell.Error{Word: call.Name, Why: "a command that has no counterpart in initbox"}
+		return nil, &shell.Error{Word: call.Name, Why: "initbox has no replacement for this command"}
 	}
 	before := len(s.split)
 	if s.splits(call); len(s.split) > before {
@@ -499,7 +499,7 @@ func (s *scriptReader) deadline(it *item) {
 		limit = it.limit
 	}
 	if it.goesOn {
-		s.differs("it fails if the wait is in vain; the script went on, although nothing was ready")
+		s.differs("it fails if the wait times out; the script went on, although nothing was ready")
 	}
 	it.step.Flags = append(slices.Clone(it.step.Flags), Flag{"timeout", limitText(limit)})
 }

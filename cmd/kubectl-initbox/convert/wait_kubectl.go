@@ -220,7 +220,7 @@ func kubectlMatch(m *shell.Match, c *manifest.Container) (Step, error) {
 	case m.Op == "-gt" && err == nil && number >= 0:
 		path += ">=" + strconv.Itoa(number+1)
 	default:
-		return Step{}, noMatch(m, "a comparison that has no counterpart here")
+		return Step{}, noMatch(m, "a comparison that initbox does not have")
 	}
 	list, err := k.targets("#jsonpath="+settingPlace.encode(path), c)
 	s := wait("the value at the path is as compared", list...)

@@ -43,7 +43,7 @@ func matchOf(m *shell.Match) (string, error) {
 	case "grep", "grep -E":
 		return grepped(m, text)
 	}
-	return "", noMatch(m, "a comparison that initbox has no counterpart for")
+	return "", noMatch(m, "a comparison that initbox does not have")
 }
 
 func slashes(text string) bool { return strings.HasPrefix(text, "/") && strings.HasSuffix(text, "/") }
@@ -111,7 +111,7 @@ func statusesOf(m *shell.Match) (string, error) {
 			return "status=" + text[1:] + "00-" + text[1:] + "99", nil
 		}
 	}
-	return "", noMatch(m, "a comparison of statuses that has no counterpart here")
+	return "", noMatch(m, "a comparison of statuses that initbox does not have")
 }
 
 // curlMatch compares what curl prints.
@@ -205,7 +205,7 @@ func bodySetting(filter *shell.Call, m *shell.Match) (string, error) {
 		}
 		fallthrough
 	default:
-		return "", noMatch(m, "a comparison that has no counterpart here")
+		return "", noMatch(m, "a comparison that initbox does not have")
 	}
 	return "json=" + path + settingPlace.encode(compared), nil
 }
@@ -226,7 +226,7 @@ func jqFilter(call *shell.Call) (filter string, raw bool, err error) {
 	filter, ok := g.args[0].Literal()
 	filter = strings.TrimSpace(filter)
 	if !ok || !jqPath().MatchString(filter) && !jqEquals().MatchString(filter) {
-		return "", false, stop(g.args[0], "a filter of jq that has no counterpart here")
+		return "", false, stop(g.args[0], "a filter of jq that initbox does not have")
 	}
 	return filter, g.has("r"), nil
 }
@@ -242,7 +242,7 @@ func jqTest(call *shell.Call) (string, error) {
 	}
 	if equals := jqEquals().FindStringSubmatch(filter); equals != nil {
 		if !jqPath().MatchString(equals[1]) {
-			return "", &shell.Error{Pos: call.Pos, Word: filter, Why: "a filter of jq that has no counterpart here"}
+			return "", &shell.Error{Pos: call.Pos, Word: filter, Why: "a filter of jq that initbox does not have"}
 		}
 		filter = equals[1] + "==" + equals[2]
 	}

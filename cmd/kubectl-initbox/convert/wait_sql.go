@@ -126,7 +126,7 @@ func psqlServer(call *shell.Call, c *manifest.Container) (text string, query she
 	if len(named) > 0 && (len(named[0]) == 1 && named[0][0].Env != "" || setsHost(named[0])) && g.get("h") == nil {
 		if text, err = connectionString(named[0], c); text != "" || err != nil {
 			if len(named) > 1 || list {
-				return "", nil, stop(named[0], "a connection string beside other options")
+				return "", nil, stop(named[0], "a connection string together with other options")
 			}
 			return text, query, err
 		}
@@ -148,7 +148,7 @@ func psqlServer(call *shell.Call, c *manifest.Container) (text string, query she
 	case s.user == nil:
 		return "", nil, &shell.Error{Pos: call.Pos, Word: call.Name, Why: "without a user it logs in as the user of the image"}
 	case setsHost(s.database):
-		return "", nil, stop(s.database, "a connection string beside other options")
+		return "", nil, stop(s.database, "a connection string together with other options")
 	}
 	if setFor(call, "PGPASSWORD") {
 		s.password = variableWord("PGPASSWORD", call, c)
@@ -272,7 +272,7 @@ func sqlCondition(m *shell.Match, sql string, plain bool) (string, error) {
 	case numeric && sqlOperators[m.Op] != "":
 		return "SELECT (" + sql + ")::numeric " + sqlOperators[m.Op] + " " + want, nil
 	}
-	return "", noMatch(m, "a comparison that has no counterpart here")
+	return "", noMatch(m, "a comparison that initbox does not have")
 }
 
 var sqlOperators = map[string]string{"-eq": "=", "-ge": ">=", "-gt": ">", "-le": "<=", "-lt": "<"}
@@ -537,7 +537,7 @@ func redisMatch(m *shell.Match, c *manifest.Container) (Step, error) {
 		step.Args, step.Why = []string{text + "#role=master"}, "the server reports the role master"
 		return step, nil
 	}
-	return Step{}, noMatch(m, "an answer of redis-cli that has no counterpart here")
+	return Step{}, noMatch(m, "an answer of redis-cli that initbox does not have")
 }
 
 func isInfo(command []shell.Word) bool {

@@ -61,7 +61,7 @@ func (d *doctor) service(ctx context.Context, p *Pod, about string, a address, n
 	case podsKnown && len(pods) == 0:
 		p.add(d.noPods(ctx, about, s))
 	case mismatched(port, pods):
-		p.add(Finding{About: about, Text: fmt.Sprintf("Service %s leads to the port named %q, which no container of its Pods has; they have %s", name, port.TargetPort.StrVal, containerPorts(pods)),
+		p.add(Finding{About: about, Text: fmt.Sprintf("Service %s targets the port named %q, which no container of its Pods has; they have %s", name, port.TargetPort.StrVal, containerPorts(pods)),
 			Fix: fmt.Sprintf("kubectl edit service %s -n %s", name, namespace), Pods: d.descend(ctx, pods, depth)})
 	default:
 		f := Finding{About: about, Text: fmt.Sprintf("Service %s in %s has no ready endpoint", name, namespace)}

@@ -78,7 +78,7 @@ func TestFindings(t *testing.T) {
 			"---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: backend, namespace: shop}\nspec: {replicas: 0, template: {metadata: {labels: {app: api}}}}\n",
 			[]string{"Deployment backend has 0 replicas → kubectl scale deployment backend -n shop --replicas 1"}},
 		{"a named port that no container has", waiting("web", `wait-for-service, "http://api"`) + "---" + service("api", "{port: 80, targetPort: http}", false) + "---" + waiting("api", "sleep, 1h"),
-			[]string{`Service api leads to the port named "http", which no container of its Pods has; they have web`, "\n    Pod shop/api: Init:0/1"}},
+			[]string{`Service api targets the port named "http", which no container of its Pods has; they have web`, "\n    Pod shop/api: Init:0/1"}},
 		{"an ExternalName", waiting("web", `wait-for-service, "http://api"`) + "---\napiVersion: v1\nkind: Service\nmetadata: {name: api, namespace: shop}\nspec: {type: ExternalName, externalName: example.com}\n",
 			[]string{"Service api is another name of example.com"}},
 		{"localhost", waiting("web", `wait-for-service, "http://localhost:8080"`), []string{"localhost is this Pod itself, whose containers start only after its init containers → "}},

@@ -211,7 +211,7 @@ func mergeWaits(p *pod, report report) {
 			continue
 		}
 		if before != nil && c.Image == before.Image && maps.EqualFunc(lasting(before.steps[0].Flags), lasting(r.steps[0].Flags), slices.Equal) {
-			report(c, c.Node, "move its targets to the container "+before.Name, "it begins when %s ends; one container waits for all targets at once, and starts one process less", before.Name)
+			report(c, c.Node, "move its targets to the container "+before.Name, "it begins when %s ends; one container waits for all targets at once, and the Pod starts earlier", before.Name)
 		}
 		before = r
 	}
@@ -276,7 +276,7 @@ func jobRevision(r *run, report report) {
 				}
 			}
 			if helm && !several {
-				report(r.container, r.node(t.Text), "name the Job by what it does, or by a sum of its content",
+				report(r.container, r.node(t.Text), "name the Job by what it does, or by a checksum of its content",
 					"the name of the Job %s looks as if it had the revision of the release in it: each upgrade then restarts these Pods, and Pods of the revision before wait for a Job that is gone", name)
 			}
 		}

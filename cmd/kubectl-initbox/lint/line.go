@@ -37,7 +37,7 @@ func (r *run) others() (found []string) {
 }
 
 func noShell(r *run, report report) {
-	const fix = "say what the script does with subcommands of initbox; kubectl initbox convert shows how"
+	const fix = "replace the script by subcommands of initbox; kubectl initbox convert shows how"
 	for _, word := range r.others() {
 		if slices.Contains(shells, path.Base(word)) {
 			report(r.container, r.node(word), fix, "%s: the image of initbox has no shell", word)
@@ -117,7 +117,7 @@ func noList(p *pod, report report) {
 				continue
 			}
 			if node.Kind == yaml.ScalarNode && node.Tag != "!!null" {
-				report(c, node, fmt.Sprintf("write %s: [%s]", key, strings.Join(strings.Fields(node.Value), ", ")), "%s is a text, and Kubernetes wants a list", key)
+				report(c, node, fmt.Sprintf("write %s: [%s]", key, strings.Join(strings.Fields(node.Value), ", ")), "%s is a string, and Kubernetes needs a list", key)
 			}
 		}
 		for _, r := range c.runs {

@@ -15,7 +15,7 @@ var rules = []*Rule{
 	// The program and its command line.
 	{"no-shell", Error, "a shell in the image of initbox, which has none", every(noShell)},
 	{"no-such-program", Error, "a program, or a link to initbox, that the image does not have", every(noSuchProgram)},
-	{"one-string", Error, "a command line in one string, or a text where a list is wanted", noList},
+	{"one-string", Error, "a command line in one string, or a string where a list is needed", noList},
 	{"unknown-subcommand", Error, "a subcommand that initbox does not have", every(wrongLine("unknown-subcommand"))},
 	{"unknown-flag", Error, "a flag that the subcommand does not have", every(wrongLine("unknown-flag"))},
 	{"unset-variable", Error, "`$(NAME)` or `${env:NAME}` without such a variable", every(wrongLine("unset-variable"))},

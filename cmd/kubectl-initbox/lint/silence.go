@@ -60,7 +60,7 @@ func (in *input) silence() (findings []Finding) {
 		case !known:
 			f.Message, f.Fix = fmt.Sprintf("no such rule: %s", s.rule), suggest.Question(s.rule, ids, "")+"docs/lint.md has the list"
 		case s.reason == "":
-			f.Message, f.Fix = fmt.Sprintf("%s is not silenced without a reason", s.rule), "say after the rule why it is right here"
+			f.Message, f.Fix = fmt.Sprintf("%s is not silenced: the reason is missing", s.rule), "write the reason after the name of the rule"
 		case !s.used:
 			f.Message, f.Fix = fmt.Sprintf("there is nothing to silence: %s finds nothing here", s.rule), "remove it"
 		default:
