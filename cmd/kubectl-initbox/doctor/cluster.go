@@ -22,6 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"initbox/internal/failure"
+	"initbox/internal/kube"
+	"initbox/internal/words"
 )
 
 // Clients are what reaches the API server.
@@ -228,6 +230,12 @@ func (c *cluster) names(ctx context.Context, resource schema.GroupVersionResourc
 	}
 	return list(ctx, c, what, namespace, "", c.Metadata.Resource(resource).Namespace(namespace).List,
 		func(l *metav1.PartialObjectMetadataList) []metav1.PartialObjectMetadata { return l.Items })
+}
+
+// known returns the names of the objects of a kind, as far as they may be read.
+func (c *cluster) known(ctx context.Context, r kube.Resource, namespace string) []string {
+	all, _ := c.names(ctx, gvr(r), namespace)
+	return words.Each(all, func(o metav1.PartialObjectMetadata) string { return o.Name })
 }
 
 // one returns an object, which is read once, or the error of the request.

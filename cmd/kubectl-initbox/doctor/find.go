@@ -73,7 +73,7 @@ func (d *doctor) named(ctx context.Context, namespace, argument string, all []co
 	}
 	o, err := d.object(ctx, resource, namespace, name)
 	if apierrors.IsNotFound(err) {
-		return nil, d.noSuch(ctx, resource, namespace, name)
+		return nil, noSuch(resource, namespace, name, d.known(ctx, resource, namespace))
 	} else if err != nil {
 		return nil, failure.WithHint(fmt.Errorf("get %s: %s", failure.Printable(argument), reason(err)), "name its Pods, or select them with --selector")
 	}
@@ -100,28 +100,19 @@ func (d *doctor) named(ctx context.Context, namespace, argument string, all []co
 }
 
 func podNamed(all []corev1.Pod, namespace, name string) ([]corev1.Pod, error) {
-	var names []string
-	for _, p := range all {
-		if p.Name == name {
-			return []corev1.Pod{p}, nil
-		}
-		names = append(names, p.Name)
+	if i := slices.IndexFunc(all, func(p corev1.Pod) bool { return p.Name == name }); i >= 0 {
+		return all[i : i+1], nil
 	}
-	hint := strings.TrimSpace(suggest.Question(name, names, "pod/"))
-	if hint == "" {
-		hint = "kubectl get pods -n " + namespace + " lists them"
-	}
-	return nil, failure.WithHint(fmt.Errorf("no Pod %s in %s", failure.Printable(name), namespace), hint)
+	return nil, noSuch(resourceOf("pods"), namespace, name, words.Each(all, func(p corev1.Pod) string { return p.Name }))
 }
 
-func (d *doctor) noSuch(ctx context.Context, resource kube.Resource, namespace, name string) error {
-	objects, _ := d.names(ctx, gvr(resource), namespace)
-	names := words.Each(objects, func(o metav1.PartialObjectMetadata) string { return o.Name })
-	hint := strings.TrimSpace(suggest.Question(name, names, strings.ToLower(resource.Kind)+"/"))
+// noSuch returns the error for a name that was asked for, with those that may have been meant.
+func noSuch(r kube.Resource, namespace, name string, known []string) error {
+	hint := strings.TrimSpace(suggest.Question(name, known, strings.ToLower(r.Kind)+"/"))
 	if hint == "" {
-		hint = fmt.Sprintf("kubectl get %s -n %s lists them", resource, namespace)
+		hint = fmt.Sprintf("kubectl get %s -n %s lists them", r, namespace)
 	}
-	return failure.WithHint(fmt.Errorf("no %s %s in %s", resource.Kind, failure.Printable(name), namespace), hint)
+	return failure.WithHint(fmt.Errorf("no %s %s in %s", r.Kind, failure.Printable(name), namespace), hint)
 }
 
 func gvr(r kube.Resource) schema.GroupVersionResource {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -55,12 +56,6 @@ func (d *doctor) unscheduled(ctx context.Context, p *Pod) {
 		p.add(Finding{About: "scheduling", Text: "the scheduler " + p.pod.Spec.SchedulerName + " has not looked at it yet"})
 	}
 	d.volumes(ctx, p)
-	nodes, _ := d.nodes(ctx)
-	for _, n := range nodes {
-		if troubles := nodeTroubles(&n); len(troubles) > 0 && len(p.Findings) < maxFindings {
-			p.add(Finding{About: "node " + n.Name, Text: strings.Join(troubles, ", ")})
-		}
-	}
 }
 
 // nodeTroubles returns why a node takes no Pods.
@@ -80,14 +75,15 @@ func nodeTroubles(n *corev1.Node) []string {
 	return troubles
 }
 
-// node says what is wrong with the node of the Pod.
+// node says what is wrong with the node of the Pod, or with all nodes if none has taken it.
 func (d *doctor) node(ctx context.Context, p *Pod) {
-	if p.pod.Spec.NodeName == "" {
+	if p.pod.Spec.NodeName == "" && p.State == "Terminating" {
 		return
 	}
 	nodes, _ := d.nodes(ctx)
 	for _, n := range nodes {
-		if troubles := nodeTroubles(&n); n.Name == p.pod.Spec.NodeName && len(troubles) > 0 {
+		candidate := p.pod.Spec.NodeName == "" && len(p.Findings) < maxFindings
+		if troubles := nodeTroubles(&n); (n.Name == p.pod.Spec.NodeName || candidate) && len(troubles) > 0 {
 			p.add(Finding{About: "node " + n.Name, Text: strings.Join(troubles, ", ")})
 		}
 	}
@@ -107,24 +103,25 @@ func (d *doctor) notStarted(ctx context.Context, p *Pod) {
 			}
 			p.add(Finding{About: "image", Text: clip(text), Fix: p.at(p.path + ".image")})
 			for _, s := range p.pod.Spec.ImagePullSecrets {
-				d.referenced(ctx, p, "imagePullSecrets", "secrets", s.Name, "")
+				d.referenced(ctx, p, "imagePullSecrets", "secrets", s.Name, nil)
 			}
 		case w.Message != "":
 			p.add(Finding{About: w.Reason, Text: clip(w.Message)})
 		}
 	}
 	for _, e := range p.container.Env {
-		if from := e.ValueFrom; from != nil && from.SecretKeyRef != nil && (from.SecretKeyRef.Optional == nil || !*from.SecretKeyRef.Optional) {
-			d.referenced(ctx, p, "variable "+e.Name, "secrets", from.SecretKeyRef.Name, from.SecretKeyRef.Key)
-		} else if from != nil && from.ConfigMapKeyRef != nil && (from.ConfigMapKeyRef.Optional == nil || !*from.ConfigMapKeyRef.Optional) {
-			d.referenced(ctx, p, "variable "+e.Name, "configmaps", from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Key)
+		from := cmp.Or(e.ValueFrom, &corev1.EnvVarSource{})
+		if s := from.SecretKeyRef; s != nil {
+			d.referenced(ctx, p, "variable "+e.Name, "secrets", s.Name, s.Optional, s.Key)
+		} else if c := from.ConfigMapKeyRef; c != nil {
+			d.referenced(ctx, p, "variable "+e.Name, "configmaps", c.Name, c.Optional, c.Key)
 		}
 	}
 	for _, e := range p.container.EnvFrom {
-		if s := e.SecretRef; s != nil && (s.Optional == nil || !*s.Optional) {
-			d.referenced(ctx, p, "envFrom", "secrets", s.Name, "")
-		} else if c := e.ConfigMapRef; c != nil && (c.Optional == nil || !*c.Optional) {
-			d.referenced(ctx, p, "envFrom", "configmaps", c.Name, "")
+		if s := e.SecretRef; s != nil {
+			d.referenced(ctx, p, "envFrom", "secrets", s.Name, s.Optional)
+		} else if c := e.ConfigMapRef; c != nil {
+			d.referenced(ctx, p, "envFrom", "configmaps", c.Name, c.Optional)
 		}
 	}
 	d.volumes(ctx, p)
@@ -153,69 +150,70 @@ func (d *doctor) volumes(ctx context.Context, p *Pod) {
 			d.claim(ctx, p, about, v.PersistentVolumeClaim.ClaimName)
 		case v.Ephemeral != nil:
 			d.claim(ctx, p, about, p.Name+"-"+v.Name)
-		case v.Secret != nil && (v.Secret.Optional == nil || !*v.Secret.Optional):
-			d.items(ctx, p, about, "secrets", v.Secret.SecretName, v.Secret.Items)
-		case v.ConfigMap != nil && (v.ConfigMap.Optional == nil || !*v.ConfigMap.Optional):
-			d.items(ctx, p, about, "configmaps", v.ConfigMap.Name, v.ConfigMap.Items)
-		}
-		if v.Projected == nil {
-			continue
-		}
-		for _, s := range v.Projected.Sources {
-			if s.Secret != nil && (s.Secret.Optional == nil || !*s.Secret.Optional) {
-				d.items(ctx, p, about, "secrets", s.Secret.Name, s.Secret.Items)
-			} else if s.ConfigMap != nil && (s.ConfigMap.Optional == nil || !*s.ConfigMap.Optional) {
-				d.items(ctx, p, about, "configmaps", s.ConfigMap.Name, s.ConfigMap.Items)
+		case v.Secret != nil:
+			d.referenced(ctx, p, about, "secrets", v.Secret.SecretName, v.Secret.Optional, keysOf(v.Secret.Items)...)
+		case v.ConfigMap != nil:
+			d.referenced(ctx, p, about, "configmaps", v.ConfigMap.Name, v.ConfigMap.Optional, keysOf(v.ConfigMap.Items)...)
+		case v.Projected != nil:
+			for _, source := range v.Projected.Sources {
+				if s := source.Secret; s != nil {
+					d.referenced(ctx, p, about, "secrets", s.Name, s.Optional, keysOf(s.Items)...)
+				} else if c := source.ConfigMap; c != nil {
+					d.referenced(ctx, p, about, "configmaps", c.Name, c.Optional, keysOf(c.Items)...)
+				}
 			}
 		}
 	}
 }
 
-func (d *doctor) items(ctx context.Context, p *Pod, about, kind, name string, items []corev1.KeyToPath) {
-	d.referenced(ctx, p, about, kind, name, "")
-	for _, item := range items {
-		d.referenced(ctx, p, about, kind, name, item.Key)
+func keysOf(items []corev1.KeyToPath) []string {
+	return words.Each(items, func(i corev1.KeyToPath) string { return i.Key })
+}
+
+// referenced says if a Secret or a ConfigMap that is not optional, or one of the keys of it, is missing.
+func (d *doctor) referenced(ctx context.Context, p *Pod, about, kind, name string, optional *bool, keys ...string) {
+	if optional != nil && *optional {
+		return
+	}
+	r := resourceOf(kind)
+	have, err := d.keys(ctx, r, p.Namespace, name)
+	if apierrors.IsNotFound(err) {
+		f, _ := absent(about, r.Kind, name, " in "+p.Namespace, d.known(ctx, r, p.Namespace))
+		p.add(f)
+	}
+	if err != nil {
+		return
+	}
+	others := ", and no other"
+	if len(have) > 0 {
+		others = "; it has " + words.List(have)
+	}
+	for _, key := range keys {
+		if !slices.Contains(have, key) {
+			p.add(Finding{About: about, Text: fmt.Sprintf("%s %s has no key %s%s", r.Kind, name, key, others)})
+		}
 	}
 }
 
-// referenced says if a Secret or a ConfigMap, or a key of it, is missing.
-func (d *doctor) referenced(ctx context.Context, p *Pod, about, kind, name, key string) {
-	r := resourceOf(kind)
-	keys, err := d.keys(ctx, r, p.Namespace, name)
-	switch {
-	case apierrors.IsNotFound(err):
-		f := Finding{About: about, Text: fmt.Sprintf("no %s %s in %s", r.Kind, name, p.Namespace)}
-		all, _ := d.names(ctx, gvr(r), p.Namespace)
-		if near := nearest(name, words.Each(all, func(o metav1.PartialObjectMetadata) string { return o.Name })); len(near) > 0 {
-			f.Text += "; near: " + strings.Join(near, ", ")
-		}
-		p.add(f)
-	case err == nil && key != "" && !slices.Contains(keys, key):
-		f := Finding{About: about, Text: fmt.Sprintf("%s %s has no key %s; it has %s", r.Kind, name, key, words.List(keys))}
-		if len(keys) == 0 {
-			f.Text = fmt.Sprintf("%s %s has no key %s, and no other", r.Kind, name, key)
-		}
-		p.add(f)
+// absent says that an object does not exist, and which names are near.
+func absent(about, kind, name, where string, known []string) (f Finding, near []string) {
+	f = Finding{About: about, Text: fmt.Sprintf("no %s %s%s", kind, name, where)}
+	if near = nearest(name, known); len(near) > 0 {
+		f.Text += "; near: " + strings.Join(near, ", ")
 	}
+	return f, near
 }
 
 // keys returns the names of the keys of a Secret or ConfigMap. The values are dropped at once.
 func (d *doctor) keys(ctx context.Context, r kube.Resource, namespace, name string) ([]string, error) {
 	keys, err := one(ctx, d.cluster, r.String(), namespace, "keys of "+name, func(ctx context.Context) (*[]string, error) {
-		var keys []string
-		if r.Kind == "Secret" {
-			s, err := d.Kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return nil, err
-			}
-			keys = sorted(s.Data)
-		} else {
-			c, err := d.Kube.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return nil, err
-			}
-			keys = append(sorted(c.Data), sorted(c.BinaryData)...)
+		o, err := d.Dynamic.Resource(gvr(r)).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
 		}
+		data, _ := o.Object["data"].(map[string]any)
+		binary, _ := o.Object["binaryData"].(map[string]any)
+		keys := append(sorted(data), sorted(binary)...)
 		return &keys, nil
 	})
 	if err != nil {
@@ -231,10 +229,7 @@ func (d *doctor) claim(ctx context.Context, p *Pod, about, name string) {
 	switch {
 	case !known:
 	case i < 0:
-		f := Finding{About: about, Text: fmt.Sprintf("no PersistentVolumeClaim %s in %s", name, p.Namespace)}
-		if near := nearest(name, words.Each(claims, func(c corev1.PersistentVolumeClaim) string { return c.Name })); len(near) > 0 {
-			f.Text += "; near: " + strings.Join(near, ", ")
-		}
+		f, _ := absent(about, "PersistentVolumeClaim", name, " in "+p.Namespace, words.Each(claims, func(c corev1.PersistentVolumeClaim) string { return c.Name }))
 		p.add(f)
 	case claims[i].Status.Phase != corev1.ClaimBound:
 		f := Finding{About: about, Text: fmt.Sprintf("PersistentVolumeClaim %s is %s", name, strings.ToLower(string(claims[i].Status.Phase)))}

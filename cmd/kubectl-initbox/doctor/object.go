@@ -40,13 +40,9 @@ func (d *doctor) objects(ctx context.Context, p *Pod, about string, check target
 	o, err := d.object(ctx, r, namespace, q.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		f := Finding{About: about, Text: fmt.Sprintf("no %s %s%s", r.Kind, q.Name, kube.InNamespace(inside(r, namespace)))}
-		all, _ := d.names(ctx, gvr(r), inside(r, namespace))
-		if near := nearest(q.Name, words.Each(all, func(o metav1.PartialObjectMetadata) string { return o.Name })); len(near) > 0 {
-			f.Text += "; near: " + strings.Join(near, ", ")
-			if len(near) == 1 {
-				f.Fix = p.instead(q.Name, near[0])
-			}
+		f, near := absent(about, r.Kind, q.Name, kube.InNamespace(inside(r, namespace)), d.known(ctx, r, inside(r, namespace)))
+		if len(near) == 1 {
+			f.Fix = p.instead(q.Name, near[0])
 		}
 		p.add(f)
 		return
