@@ -8,11 +8,10 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -126,16 +125,21 @@ func (c *cluster) notRead() []string {
 }
 
 // page is a request for one page of a list: a method of the clients.
-type page[L any] func(ctx context.Context, o metav1.ListOptions) (L, error)
+type page[L lists] func(ctx context.Context, o metav1.ListOptions) (L, error)
+
+type lists interface {
+	metav1.ListInterface
+	runtime.Object
+}
 
 // list returns the objects of all pages, and reads them once. known is false if they could not be read.
-func list[L metav1.ListInterface, T any](ctx context.Context, c *cluster, what, namespace, fields string, get page[L], items func(L) []T) (all []T, known bool) {
+func list[T any, L lists](ctx context.Context, c *cluster, what, namespace, fields string, get page[L]) (all []T, known bool) {
 	key := what + "\n" + namespace
 	if cached, ok := c.lists[key]; ok {
 		all, known = cached.([]T)
 		return all, known
 	}
-	all, err := readAll(ctx, c, fields, get, items)
+	all, err := readAll[T](ctx, c, fields, get)
 	c.note(err, what, namespace)
 	if err != nil {
 		c.lists[key] = err
@@ -146,7 +150,7 @@ func list[L metav1.ListInterface, T any](ctx context.Context, c *cluster, what, 
 }
 
 // readAll reads all pages. Where a page has expired meanwhile, the list is read again at once.
-func readAll[L metav1.ListInterface, T any](ctx context.Context, c *cluster, fields string, get page[L], items func(L) []T) ([]T, error) {
+func readAll[T any, L lists](ctx context.Context, c *cluster, fields string, get page[L]) ([]T, error) {
 	all := []T{}
 	o := metav1.ListOptions{Limit: pageSize, FieldSelector: fields}
 	for {
@@ -159,7 +163,14 @@ func readAll[L metav1.ListInterface, T any](ctx context.Context, c *cluster, fie
 		case err != nil:
 			return nil, err
 		}
-		all = append(all, items(answer)...)
+		items, err := apimeta.GetItemsPtr(answer)
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range *items.(*[]T) {
+			any(&item).(metav1.Object).SetManagedFields(nil) // large, and says nothing here
+			all = append(all, item)
+		}
 		if o.Continue = answer.GetContinue(); o.Continue == "" {
 			return all, nil
 		}
@@ -167,35 +178,16 @@ func readAll[L metav1.ListInterface, T any](ctx context.Context, c *cluster, fie
 }
 
 func (c *cluster) services(ctx context.Context, namespace string) ([]corev1.Service, bool) {
-	return list(ctx, c, "services", namespace, "", c.Kube.CoreV1().Services(namespace).List, func(l *corev1.ServiceList) []corev1.Service { return l.Items })
+	return list[corev1.Service](ctx, c, "services", namespace, "", c.Kube.CoreV1().Services(namespace).List)
 }
 
 func (c *cluster) slices(ctx context.Context, namespace string) ([]discoveryv1.EndpointSlice, bool) {
-	return list(ctx, c, "endpointslices.discovery.k8s.io", namespace, "", c.Kube.DiscoveryV1().EndpointSlices(namespace).List,
-		func(l *discoveryv1.EndpointSliceList) []discoveryv1.EndpointSlice { return l.Items })
-}
-
-func (c *cluster) deployments(ctx context.Context, namespace string) ([]appsv1.Deployment, bool) {
-	return list(ctx, c, "deployments.apps", namespace, "", c.Kube.AppsV1().Deployments(namespace).List, func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items })
-}
-
-func (c *cluster) policies(ctx context.Context, namespace string) ([]networkingv1.NetworkPolicy, bool) {
-	return list(ctx, c, "networkpolicies.networking.k8s.io", namespace, "", c.Kube.NetworkingV1().NetworkPolicies(namespace).List,
-		func(l *networkingv1.NetworkPolicyList) []networkingv1.NetworkPolicy { return l.Items })
-}
-
-func (c *cluster) claims(ctx context.Context, namespace string) ([]corev1.PersistentVolumeClaim, bool) {
-	return list(ctx, c, "persistentvolumeclaims", namespace, "", c.Kube.CoreV1().PersistentVolumeClaims(namespace).List,
-		func(l *corev1.PersistentVolumeClaimList) []corev1.PersistentVolumeClaim { return l.Items })
-}
-
-func (c *cluster) nodes(ctx context.Context) ([]corev1.Node, bool) {
-	return list(ctx, c, "nodes", "", "", c.Kube.CoreV1().Nodes().List, func(l *corev1.NodeList) []corev1.Node { return l.Items })
+	return list[discoveryv1.EndpointSlice](ctx, c, "endpointslices.discovery.k8s.io", namespace, "", c.Kube.DiscoveryV1().EndpointSlices(namespace).List)
 }
 
 // events returns the warnings of a namespace.
 func (c *cluster) events(ctx context.Context, namespace string) []corev1.Event {
-	all, _ := list(ctx, c, "events", namespace, "type=Warning", c.Kube.CoreV1().Events(namespace).List, func(l *corev1.EventList) []corev1.Event { return l.Items })
+	all, _ := list[corev1.Event](ctx, c, "events", namespace, "type=Warning", c.Kube.CoreV1().Events(namespace).List)
 	return all
 }
 
@@ -211,15 +203,7 @@ func (c *cluster) pods(ctx context.Context, namespace string) ([]corev1.Pod, boo
 			c.lists["pods\n"+name] = pods
 		}
 	}
-	return list(ctx, c, "pods", namespace, "", c.Kube.CoreV1().Pods(namespace).List, slimPods)
-}
-
-// slimPods leaves out what is large and says nothing here.
-func slimPods(l *corev1.PodList) []corev1.Pod {
-	for i := range l.Items {
-		l.Items[i].ManagedFields = nil
-	}
-	return l.Items
+	return list[corev1.Pod](ctx, c, "pods", namespace, "", c.Kube.CoreV1().Pods(namespace).List)
 }
 
 // names returns the metadata of the objects of a kind, "" for all namespaces: their names, and no Secret's data.
@@ -228,11 +212,10 @@ func (c *cluster) names(ctx context.Context, resource schema.GroupVersionResourc
 	if namespace == "" {
 		what += " of all namespaces"
 	}
-	return list(ctx, c, what, namespace, "", c.Metadata.Resource(resource).Namespace(namespace).List,
-		func(l *metav1.PartialObjectMetadataList) []metav1.PartialObjectMetadata { return l.Items })
+	return list[metav1.PartialObjectMetadata](ctx, c, what, namespace, "", c.Metadata.Resource(resource).Namespace(namespace).List)
 }
 
-// known returns the names of the objects of a kind, as far as they may be read.
+// known returns the names of the objects of a kind, or none if they cannot be read.
 func (c *cluster) known(ctx context.Context, r kube.Resource, namespace string) []string {
 	all, _ := c.names(ctx, gvr(r), namespace)
 	return words.Each(all, func(o metav1.PartialObjectMetadata) string { return o.Name })

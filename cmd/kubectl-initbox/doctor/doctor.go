@@ -7,7 +7,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"initbox/cmd/kubectl-initbox/manifest"
 	"initbox/internal/failure"
@@ -190,19 +188,16 @@ func (d *doctor) order() {
 			}
 		}
 	}
-	slices.SortStableFunc(d.report.Pods, func(a, b *Pod) int {
-		return cmp.Or(-compareBool(a.AskedFor && !awaited[a.key()], b.AskedFor && !awaited[b.key()]), -compareBool(a.AskedFor, b.AskedFor))
-	})
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
+	rank := func(p *Pod) int {
+		switch {
+		case p.AskedFor && !awaited[p.key()]:
+			return 0
+		case p.AskedFor:
+			return 1
+		}
+		return 2
 	}
-	return -1
+	slices.SortStableFunc(d.report.Pods, func(a, b *Pod) int { return rank(a) - rank(b) })
 }
 
 // add appends a finding, once.
@@ -235,13 +230,4 @@ func explainRequest(err error, verb, what, namespace string) error {
 		return err
 	}
 	return failure.WithHint(failed, "kubectl get --raw /readyz, with the same --kubeconfig and --context, tells whether the API server can be reached")
-}
-
-// selection parses the labels.
-func (o *Options) selection() (labels.Selector, error) {
-	s, err := labels.Parse(o.Selector)
-	if err != nil {
-		return nil, fmt.Errorf("--selector: %w", err)
-	}
-	return s, nil
 }

@@ -20,9 +20,9 @@ import (
 
 // find returns the Pods that were asked for.
 func (d *doctor) find(ctx context.Context, o Options) ([]corev1.Pod, error) {
-	selector, err := o.selection()
+	selector, err := labels.Parse(o.Selector)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--selector: %w", err)
 	}
 	all, known := d.pods(ctx, o.Namespace)
 	if !known {

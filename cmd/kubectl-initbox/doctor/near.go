@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -80,7 +79,7 @@ func (d *doctor) node(ctx context.Context, p *Pod) {
 	if p.pod.Spec.NodeName == "" && p.State == "Terminating" {
 		return
 	}
-	nodes, _ := d.nodes(ctx)
+	nodes, _ := list[corev1.Node](ctx, d.cluster, "nodes", "", "", d.Kube.CoreV1().Nodes().List)
 	for _, n := range nodes {
 		candidate := p.pod.Spec.NodeName == "" && len(p.Findings) < maxFindings
 		if troubles := nodeTroubles(&n); (n.Name == p.pod.Spec.NodeName || candidate) && len(troubles) > 0 {
@@ -224,7 +223,7 @@ func (d *doctor) keys(ctx context.Context, r kube.Resource, namespace, name stri
 
 // claim says why a PersistentVolumeClaim has no volume.
 func (d *doctor) claim(ctx context.Context, p *Pod, about, name string) {
-	claims, known := d.claims(ctx, p.Namespace)
+	claims, known := list[corev1.PersistentVolumeClaim](ctx, d.cluster, "persistentvolumeclaims", p.Namespace, "", d.Kube.CoreV1().PersistentVolumeClaims(p.Namespace).List)
 	i := slices.IndexFunc(claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == name })
 	switch {
 	case !known:
@@ -239,9 +238,7 @@ func (d *doctor) claim(ctx context.Context, p *Pod, about, name string) {
 		if class := claims[i].Spec.StorageClassName; class == nil {
 			f.Text += "; it names no storage class, and the cluster has no default, or had none when it was made"
 		} else if *class != "" {
-			_, err := one(ctx, d.cluster, "storageclasses.storage.k8s.io", "", *class, func(ctx context.Context) (*storagev1.StorageClass, error) {
-				return d.Kube.StorageV1().StorageClasses().Get(ctx, *class, metav1.GetOptions{})
-			})
+			_, err := d.object(ctx, resourceOf("storageclasses"), "", *class)
 			if apierrors.IsNotFound(err) {
 				f.Text += "; there is no storage class " + *class
 				f.Fix = "kubectl get storageclasses"

@@ -262,12 +262,11 @@ func (d *doctor) roles(ctx context.Context, namespace string) (*grants.Grants, b
 	for _, kind := range []string{"clusterrolebindings", "rolebindings", "clusterroles", "roles"} {
 		r := resourceOf(kind)
 		get := d.Dynamic.Resource(gvr(r)).Namespace(inside(r, namespace)).List
-		all, known := list(ctx, d.cluster, kind, inside(r, namespace), "", get, func(l *unstructured.UnstructuredList) []unstructured.Unstructured { return l.Items })
+		all, known := list[unstructured.Unstructured](ctx, d.cluster, kind, inside(r, namespace), "", get)
 		if !known {
 			return nil, false
 		}
 		for _, o := range all {
-			unstructured.RemoveNestedField(o.Object, "metadata", "managedFields")
 			if role, err := yaml.Marshal(o.Object); err == nil {
 				text.WriteString("---\n" + string(role))
 			}

@@ -94,7 +94,7 @@ func (d *doctor) heldByInit(p *Pod) bool {
 	containers := p.pod.Spec.InitContainers
 	for i := range containers {
 		s := statusOf(statuses, containers[i].Name)
-		sidecar := containers[i].RestartPolicy != nil && *containers[i].RestartPolicy == corev1.ContainerRestartPolicyAlways
+		sidecar := sidecar(&containers[i])
 		switch {
 		case s == nil:
 		case s.State.Terminated != nil && s.State.Terminated.ExitCode == 0 && !sidecar:

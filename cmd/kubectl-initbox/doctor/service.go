@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -71,8 +72,10 @@ func (d *doctor) service(ctx context.Context, p *Pod, about string, a address, n
 		f.Pods = d.descend(ctx, pods, depth)
 		p.add(f)
 	}
-	d.egress(ctx, p, pods)
-	d.ingress(ctx, p, about, pods)
+	d.egress(ctx, p)
+	if len(pods) > 0 {
+		d.limited(ctx, p, about, &pods[0], networkingv1.PolicyTypeIngress, "NetworkPolicy %s limits who may connect to it")
+	}
 }
 
 // behindName examines the Pod of a StatefulSet that a name means.
@@ -247,7 +250,7 @@ func (d *doctor) noPods(ctx context.Context, about string, s *corev1.Service) Fi
 	f := Finding{About: about, Text: fmt.Sprintf("the selector %s of Service %s matches no Pod", labels.FormatLabels(s.Spec.Selector), s.Name),
 		Fix: fmt.Sprintf("kubectl edit service %s -n %s", s.Name, s.Namespace)}
 	selector := labels.SelectorFromSet(s.Spec.Selector)
-	deployments, _ := d.deployments(ctx, s.Namespace)
+	deployments, _ := list[appsv1.Deployment](ctx, d.cluster, "deployments.apps", s.Namespace, "", d.Kube.AppsV1().Deployments(s.Namespace).List)
 	for _, o := range deployments {
 		if selector.Matches(labels.Set(o.Spec.Template.Labels)) {
 			f.Text, f.Fix = fmt.Sprintf("Service %s has no Pods: Deployment %s has none", s.Name, o.Name), ""
@@ -291,27 +294,21 @@ func (d *doctor) noPods(ctx context.Context, about string, s *corev1.Service) Fi
 }
 
 // egress names the NetworkPolicies that may keep the Pod from its targets.
-func (d *doctor) egress(ctx context.Context, p *Pod, _ []corev1.Pod) {
-	if names := d.selecting(ctx, p.pod, networkingv1.PolicyTypeEgress); len(names) > 0 {
-		p.add(Finding{About: "NetworkPolicy", Possible: true, Text: fmt.Sprintf("%s limits where this Pod may connect to; DNS needs port 53", words.List(names)),
-			Fix: fmt.Sprintf("kubectl describe networkpolicy %s -n %s", strings.Join(names[:min(3, len(names))], " "), p.Namespace)})
-	}
+func (d *doctor) egress(ctx context.Context, p *Pod) {
+	d.limited(ctx, p, "NetworkPolicy", p.pod, networkingv1.PolicyTypeEgress, "%s limits where this Pod may connect to; DNS needs port 53")
 }
 
-// ingress names those that may keep others from the target's Pods.
-func (d *doctor) ingress(ctx context.Context, p *Pod, about string, pods []corev1.Pod) {
-	if len(pods) == 0 {
-		return
-	}
-	if names := d.selecting(ctx, &pods[0], networkingv1.PolicyTypeIngress); len(names) > 0 {
-		p.add(Finding{About: about, Possible: true, Text: fmt.Sprintf("NetworkPolicy %s limits who may connect to it", words.List(names)),
-			Fix: fmt.Sprintf("kubectl describe networkpolicy %s -n %s", strings.Join(names[:min(3, len(names))], " "), pods[0].Namespace)})
+// limited names the policies of a type that select a Pod: the one that waits, or one that it waits for.
+func (d *doctor) limited(ctx context.Context, p *Pod, about string, pod *corev1.Pod, kind networkingv1.PolicyType, text string) {
+	if names := d.selecting(ctx, pod, kind); len(names) > 0 {
+		p.add(Finding{About: about, Possible: true, Text: fmt.Sprintf(text, words.List(names)),
+			Fix: fmt.Sprintf("kubectl describe networkpolicy %s -n %s", strings.Join(names[:min(3, len(names))], " "), pod.Namespace)})
 	}
 }
 
 // selecting returns the names of the policies of a type that select a Pod.
 func (d *doctor) selecting(ctx context.Context, pod *corev1.Pod, kind networkingv1.PolicyType) []string {
-	all, _ := d.policies(ctx, pod.Namespace)
+	all, _ := list[networkingv1.NetworkPolicy](ctx, d.cluster, "networkpolicies.networking.k8s.io", pod.Namespace, "", d.Kube.NetworkingV1().NetworkPolicies(pod.Namespace).List)
 	var names []string
 	for _, n := range all {
 		types := n.Spec.PolicyTypes

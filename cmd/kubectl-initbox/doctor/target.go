@@ -216,7 +216,7 @@ func (d *doctor) targets(ctx context.Context, p *Pod, depth int) {
 		if s.Stays == "" || !p.init {
 			continue
 		}
-		if sidecar := p.container.RestartPolicy != nil && *p.container.RestartPolicy == corev1.ContainerRestartPolicyAlways; !sidecar {
+		if !sidecar(p.container) {
 			p.add(Finding{About: s.Stays, Text: "an init container with it never ends, so the Pod never starts", Fix: p.at("restartPolicy: Always, below " + p.path)})
 		}
 	}
@@ -290,7 +290,7 @@ func (d *doctor) address(ctx context.Context, p *Pod, about string, a address, d
 	switch {
 	case a.host == "localhost" || ip != nil && ip.IsLoopback():
 		if p.init {
-			p.add(Finding{About: about, Text: a.host + " is this Pod itself, whose containers start only after its init containers", Possible: len(d.sidecars(p)) > 0,
+			p.add(Finding{About: about, Text: a.host + " is this Pod itself, whose containers start only after its init containers", Possible: slices.ContainsFunc(p.pod.Spec.InitContainers, func(c corev1.Container) bool { return sidecar(&c) && c.Name != p.Container }),
 				Fix: "wait in the container that needs it, or make the other one a sidecar: an init container with restartPolicy: Always"})
 		}
 		return
@@ -308,20 +308,14 @@ func (d *doctor) address(ctx context.Context, p *Pod, about string, a address, d
 	name, namespace, host := d.serviceName(ctx, p.Namespace, a.host)
 	if name == "" {
 		p.add(Finding{About: about, Text: a.host + " is not a name of this cluster"})
-		d.egress(ctx, p, nil)
+		d.egress(ctx, p)
 		return
 	}
 	d.service(ctx, p, about, a, name, namespace, host, depth)
 }
 
-func (d *doctor) sidecars(p *Pod) []string {
-	var names []string
-	for _, c := range p.pod.Spec.InitContainers {
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways && c.Name != p.Container {
-			names = append(names, c.Name)
-		}
-	}
-	return names
+func sidecar(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // atIP says what has an address.
