@@ -384,6 +384,23 @@ func api(t *testing.T, front func(http.Handler) http.Handler) (*fakeapi.Server, 
 	}
 }
 
+// TestOverlap has an attempt end after another has succeeded, as one that hung does when the wait is over: what the
+// first one found stays.
+func TestOverlap(t *testing.T) {
+	t.Parallel()
+	_, secret := api(t, nil)
+	m := must(NewPassword(32, DefaultAlphabet, 0))
+	a := &agreement{run: &run{Options: Options{Make: m, Secret: secret("k8s:secret/db#key=pw", m)}, log: slog.New(slog.DiscardHandler)}}
+	if err := a.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := a.Check(over); err != nil || len(a.files[""]) != 32 {
+		t.Errorf("after an attempt that was cancelled: %d bytes, %v", len(a.files[""]), err)
+	}
+}
+
 // TestSecretRace has many Pods create one Secret at once: all files have the value of the one that succeeded.
 func TestSecretRace(t *testing.T) {
 	t.Parallel()

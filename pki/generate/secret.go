@@ -128,6 +128,7 @@ type agreement struct {
 
 	mu    sync.Mutex // one attempt at a time
 	files Files      // of the Secret
+	done  bool       // an attempt has succeeded: what one that overlaps it finds does not count
 	fatal error      // why another attempt cannot help
 }
 
@@ -150,6 +151,8 @@ func (r *run) agree(ctx context.Context, old Files) (Files, error) {
 		o.Log = nil
 	}
 	err := wait.All(ctx, o, a)
+	a.mu.Lock() // an attempt that overlapped the last one may still be ending
+	defer a.mu.Unlock()
 	if a.fatal != nil {
 		return nil, hinted(fmt.Errorf("%s: %w", r.Secret, a.fatal), a.fatal)
 	}
@@ -162,12 +165,16 @@ func (a *agreement) String() string { return a.Secret.String() }
 func (a *agreement) Check(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.done {
+		return nil
+	}
 	client, err := a.Secret.Connect()
 	if err == nil {
 		a.files, err = a.settle(ctx, client, a.old)
 	}
 	switch {
 	case err == nil:
+		a.done = true
 		return nil
 	case poll.IsPermanent(err):
 		a.fatal = err
