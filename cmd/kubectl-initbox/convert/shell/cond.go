@@ -16,8 +16,6 @@ func (p *parser) isTest(s *syntax.Stmt) bool {
 	switch cmd := s.Cmd.(type) {
 	case *syntax.TestClause:
 		return true
-	case *syntax.ArithmCmd:
-		return true
 	case *syntax.CallExpr:
 		if len(cmd.Args) == 0 {
 			return false
@@ -110,15 +108,6 @@ func (p *parser) positive(s *syntax.Stmt) (Cond, *bool, error) {
 			return Cond{}, nil, refuse(s, "[[ is not in every shell")
 		}
 		return p.testClause(cmd.X)
-	case *syntax.ArithmCmd:
-		if p.o.Program != "bash" {
-			return Cond{}, nil, refuse(s, "(( is not in every shell")
-		}
-		n, err := p.arithmetic(cmd.X)
-		if err != nil {
-			return Cond{}, nil, err
-		}
-		return constant(n != 0)
 	}
 	return Cond{}, nil, refuse(s, "a condition of this form")
 }

@@ -27,8 +27,7 @@ type looper struct {
 
 	counter            string
 	init, step, stepAt int
-	inline             bool // it is counted where it is compared
-	items              int  // of a loop over a list; -1 for others
+	items              int // of a loop over a list; -1 for others
 	bounds             []bound
 	now                int // counts the parts of an attempt
 }
@@ -72,7 +71,6 @@ func (l *looper) while(clause *syntax.WhileClause) error {
 	p := l.p
 	original := p.clone()
 	assigned := l.assignments(clause.Do)
-	l.counts(clause.Cond[len(clause.Cond)-1])
 	for name := range assigned {
 		if name == l.counter {
 			p.vars[name] = value{count: true}
@@ -225,20 +223,6 @@ func (l *looper) assignments(body []*syntax.Stmt) map[string]bool {
 	return names
 }
 
-// counts finds the counter of a condition that counts itself: [ $((i+=1)) -gt 60 ].
-func (l *looper) counts(s *syntax.Stmt) {
-	syntax.Walk(s, func(n syntax.Node) bool {
-		if a, ok := n.(*syntax.ArithmExp); ok {
-			name, step, ok := incrementOf(a.X)
-			if number, known := l.p.knownNumber(name); ok && known && l.counter == "" {
-				l.counter, l.init, l.step, l.inline = name, number, step, true
-				l.p.vars[name] = value{count: true}
-			}
-		}
-		return true
-	})
-}
-
 func (p *parser) knownNumber(name string) (int, bool) {
 	v, found := p.vars[name]
 	if !found || v.word == nil {
@@ -249,29 +233,16 @@ func (p *parser) knownNumber(name string) (int, bool) {
 	return n, ok && err == nil && strconv.Itoa(n) == text
 }
 
-// increment recognizes i=$((i+1)), i=$((i-1)), i=$(expr $i + 1), ((i++)), ((i+=1)) and : $((i=i+1)).
-// Not every shell knows (( … )), let and i++.
+// increment recognizes i=$((i+1)), i=$((i-1)), i=$(expr $i + 1), and of bash ((i++)) and ((i+=1)).
 func (p *parser) increment(s *syntax.Stmt) (name string, step int, ok bool) {
-	_, call := s.Cmd.(*syntax.CallExpr)
-	if p.o.Program != "bash" && (!call || steps(s)) {
-		return "", 0, false
-	}
 	if len(s.Redirs) > 0 || s.Negated || s.Background {
 		return "", 0, false
 	}
 	switch cmd := s.Cmd.(type) {
 	case *syntax.ArithmCmd:
-		return incrementOf(cmd.X)
-	case *syntax.LetClause:
-		if len(cmd.Exprs) == 1 {
-			return incrementOf(cmd.Exprs[0])
-		}
+		name, step, ok = incrementOf(cmd.X)
+		return name, step, ok && p.o.Program == "bash"
 	case *syntax.CallExpr:
-		if len(cmd.Args) == 2 && cmd.Args[0].Lit() == ":" && len(cmd.Assigns) == 0 {
-			if a, is := onlyPart(cmd.Args[1]).(*syntax.ArithmExp); is {
-				return incrementOf(a.X)
-			}
-		}
 		if len(cmd.Assigns) != 1 || len(cmd.Args) > 0 || cmd.Assigns[0].Value == nil || cmd.Assigns[0].Name == nil || cmd.Assigns[0].Append {
 			return "", 0, false
 		}
@@ -285,17 +256,6 @@ func (p *parser) increment(s *syntax.Stmt) (name string, step int, ok bool) {
 		}
 	}
 	return "", 0, false
-}
-
-// steps reports whether ++ or -- is in n, which dash does not know.
-func steps(n syntax.Node) (found bool) {
-	syntax.Walk(n, func(n syntax.Node) bool {
-		if unary, ok := n.(*syntax.UnaryArithm); ok {
-			found = found || unary.Op == syntax.Inc || unary.Op == syntax.Dec
-		}
-		return !found
-	})
-	return found
 }
 
 func incrementOf(x syntax.ArithmExpr) (string, int, bool) {
@@ -391,20 +351,6 @@ func (l *looper) bound(s *syntax.Stmt, wanted, fails bool) {
 		return err == nil && *known == wanted, err
 	}})
 	l.now++
-	if l.inline && l.stepAt == 0 && countsItself(s) {
-		l.stepAt = l.now
-		l.now++
-	}
-}
-
-func countsItself(s *syntax.Stmt) (found bool) {
-	syntax.Walk(s, func(n syntax.Node) bool {
-		if a, ok := n.(*syntax.ArithmExp); ok && !found {
-			_, _, found = incrementOf(a.X)
-		}
-		return true
-	})
-	return found
 }
 
 // body reads what is done at each attempt.
@@ -897,11 +843,8 @@ func (p *parser) failsIn(atBound state, rest []*syntax.Stmt) bool {
 // forClause reads for NAME in …: a loop that tries again, or one that is unrolled.
 func (p *parser) forClause(clause *syntax.ForClause, rest []*syntax.Stmt, tail bool, c context) ([]Statement, bool, error) {
 	iter, ok := clause.Loop.(*syntax.WordIter)
-	if clause.Select || clause.Braces {
+	if !ok || clause.Select || clause.Braces {
 		return nil, false, refuse(clause, "a loop of this form")
-	}
-	if !ok {
-		return p.countedFor(clause, rest, tail, c)
 	}
 	if !iter.InPos.IsValid() {
 		return nil, false, refuse(clause, "a loop over the parameters")
@@ -1008,50 +951,4 @@ func progression(items []Word) (first, step int, ok bool) {
 		}
 	}
 	return first, step, true
-}
-
-// countedFor reads for ((i=0; i<60; i++)) of bash.
-func (p *parser) countedFor(clause *syntax.ForClause, rest []*syntax.Stmt, tail bool, c context) ([]Statement, bool, error) {
-	loop, ok := clause.Loop.(*syntax.CStyleLoop)
-	if !ok || p.o.Program != "bash" || !hasLeave(clause.Do) {
-		return nil, false, refuse(clause, "a loop of this form")
-	}
-	init, ok := loop.Init.(*syntax.BinaryArithm)
-	if !ok || init.Op != syntax.Assgn {
-		return nil, false, refuse(clause, "a loop of this form")
-	}
-	variable, _ := init.X.(*syntax.Word)
-	name, step, counts := incrementOf(loop.Post)
-	if variable == nil || !counts || variable.Lit() != name || loop.Cond == nil {
-		return nil, false, refuse(clause, "a loop of this form")
-	}
-	first, err := p.arithmetic(init.Y)
-	if err != nil {
-		return nil, false, err
-	}
-	var items []Word
-	for n := first; ; n += step {
-		p.vars[name] = value{word: Word{{Text: strconv.Itoa(n)}}}
-		holds, err := p.arithmetic(loop.Cond)
-		if err != nil || len(items) > maxWords {
-			return nil, false, refuse(clause, "a loop of this form")
-		}
-		if holds == 0 {
-			break
-		}
-		items = append(items, p.vars[name].word)
-	}
-	if len(items) == 0 {
-		return nil, false, nil
-	}
-	return p.loopStatement(clause, rest, tail, c, func(l *looper) error {
-		l.items = len(items)
-		for other := range l.assignments(clause.Do) {
-			p.vars[other] = value{why: changes}
-		}
-		p.vars[name] = value{why: changes}
-		l.counter = ""
-		l.now = inBody
-		return l.body(clause.Do)
-	})
 }

@@ -252,7 +252,7 @@ func shown(n syntax.Node) string {
 			b.WriteString(shown(part))
 		}
 		return `"` + b.String() + `"`
-	case *syntax.Lit, *syntax.SglQuoted, *syntax.ArithmExp, *syntax.BraceExp, *syntax.ExtGlob, *syntax.ForClause:
+	case *syntax.Lit, *syntax.SglQuoted, *syntax.ArithmExp, *syntax.BraceExp, *syntax.ExtGlob:
 		return printed(n)
 	case *syntax.ParamExp:
 		if n.Exp == nil {

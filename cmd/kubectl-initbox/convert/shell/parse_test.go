@@ -277,9 +277,12 @@ func TestParse(t *testing.T) {
 		{"until a; do sleep 1; done &", "error: background"},
 		{"until a; do sleep 1 && echo -n .; done", "until (a) every 1s"},
 		{"ok=false; while ! $ok; do if a; then ok=true; echo yes; fi; sleep 1; done; b", "until (a) every 1s; (b)"},
-		{`i=0; until a || [ "$((i+=1))" -ge 3 ]; do sleep 1; done`, "until (a) every 1s 3 times"},
+		{`i=0; until a || [ "$((i+=1))" -ge 3 ]; do sleep 1; done`, "error: arithmetic with +="},
 		{`i=5; until a || [ $((i--)) -le 3 ]; do sleep 1; done`, "error: arithmetic of this form"},
 		{"i=0; until a; do ((i++)); [ $i -gt 3 ] && exit 1; done", "error: "},
+		{"i=0; until a; do let i++; [ $i -gt 3 ] && exit 1; done", "error: "},
+		{"for ((i=0; i<30; i++)); do a && break; done", "error: a loop of this form"},
+		{"i=0; until a; do : $((i=i+1)); [ $i -gt 3 ] && exit 1; done", "error: "},
 		{"a $[1+2]", "error: not the same in every shell"},
 		{"type a", "error: a command of the shell"},
 		{`i=0; until a; do [ $((i++)) -lt 3 ] || exit 1; done`, "error: arithmetic of this form"},
@@ -325,14 +328,12 @@ func TestBash(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
 		"for i in {1..30}; do a && break; sleep 1; done":                 "until (a) every 1s 30 times",
-		"for ((i=0; i<30; i++)); do if a; then exit 0; fi; done; exit 1": "until (a) 30 times or fail",
 		"until (echo > /dev/tcp/db/5432); do sleep 1; done":              "until (echo >/dev/tcp/db/5432) every 1s",
 		"until </dev/tcp/db/5432; do sleep 1; done":                      "until (: </dev/tcp/db/5432) every 1s",
 		"until (exec 3<>/dev/tcp/db/5432) &>/dev/null; do sleep 1; done": "until (: </dev/tcp/db/5432) every 1s",
 		"until timeout 1 bash -c '</dev/tcp/db/5432'; do sleep 1; done":  "until (: </dev/tcp/db/5432) every 1s",
 		`while [[ "$(a)" != "ok" ]]; do sleep 1; done`:                   "until not (a) != ok every 1s",
-		"i=0; until a; do ((i++)); if ((i > 5)); then exit 1; fi; done":  "until (a) 6 times or fail",
-		"i=5; until a || [ $((i--)) -le 3 ]; do sleep 1; done":           "until (a) every 1s 3 times",
+		"i=0; until a; do ((i++)); [[ $i -gt 5 ]] && exit 1; done":       "until (a) 6 times or fail",
 	} {
 		script_, err := Parse(script, Options{Program: "bash", Lookup: lookup})
 		if err != nil {
@@ -400,7 +401,7 @@ func TestNoPassword(t *testing.T) {
 		"X=$(curl -u me:hunter2 http://x)", "a $(curl -H 'Token: hunter2' http://x | head -n1)", "a & b -p hunter2",
 		"export PW=hunter2$(x)", "a ${PW:-hunter2} ${X%%y}", "until b -p hunter2; do c hunter2; done &", "eval b hunter2",
 		`if [ "$(b -p hunter2)" -gt 3 ]; then c; fi`, "http://me:hunter2@host/$(x)", "[[ $X == *hunter2* ]] && a", "a -p hunter2 'unclosed",
-		"case $X in hunter2) a;; esac", "f() { a hunter2 $1; }; f x", "a <<< \"hunter2$(x)\"", "{ a hunter2; } | b | c -p hunter2",
+		"for ((;;)); do a -p hunter2; done", "case $X in hunter2) a;; esac", "f() { a hunter2 $1; }; f x", "a <<< \"hunter2$(x)\"", "{ a hunter2; } | b | c -p hunter2",
 	} {
 		_, err := Parse(script, Options{Program: "bash", Lookup: lookup})
 		if err != nil && strings.Contains(err.Error(), "hunter2") {

@@ -601,9 +601,6 @@ func (p *parser) arithmetic(x syntax.ArithmExpr) (int, error) {
 	case *syntax.ParenArithm:
 		return p.arithmetic(x.X)
 	case *syntax.UnaryArithm:
-		if (x.Op == syntax.Inc || x.Op == syntax.Dec) && p.o.Program == "bash" {
-			return p.counted(x, x.Post)
-		}
 		n, err := p.arithmetic(x.X)
 		if err == nil && x.Op == syntax.Minus && !x.Post {
 			return -n, nil
@@ -615,9 +612,6 @@ func (p *parser) arithmetic(x syntax.ArithmExpr) (int, error) {
 	case *syntax.Word:
 		return p.number(x)
 	case *syntax.BinaryArithm:
-		if x.Op == syntax.AddAssgn || x.Op == syntax.SubAssgn {
-			return p.counted(x, false)
-		}
 		a, err := p.arithmetic(x.X)
 		if err != nil {
 			return 0, err
@@ -629,22 +623,6 @@ func (p *parser) arithmetic(x syntax.ArithmExpr) (int, error) {
 		return calculate(x, a, b)
 	}
 	return 0, refuse(x, "arithmetic of this form")
-}
-
-// counted returns the value of i++ or i+=1, while the loop that it is in tries out numbers for i.
-func (p *parser) counted(x syntax.ArithmExpr, before bool) (int, error) {
-	name, step, ok := incrementOf(x)
-	if !ok || !p.vars[name].count {
-		return 0, refuse(x, "arithmetic of this form")
-	}
-	n, picked := p.pick[name]
-	switch {
-	case !picked:
-		return 0, &countError{name}
-	case before:
-		return n, nil
-	}
-	return n + step, nil
 }
 
 func (p *parser) number(w *syntax.Word) (int, error) {
@@ -671,12 +649,6 @@ func (p *parser) number(w *syntax.Word) (int, error) {
 }
 
 func calculate(x *syntax.BinaryArithm, a, b int) (int, error) {
-	truth := func(ok bool) (int, error) {
-		if ok {
-			return 1, nil
-		}
-		return 0, nil
-	}
 	switch x.Op {
 	case syntax.Add:
 		return a + b, nil
@@ -691,18 +663,6 @@ func calculate(x *syntax.BinaryArithm, a, b int) (int, error) {
 		if b > 0 && a >= 0 {
 			return a / b, nil
 		}
-	case syntax.Eql:
-		return truth(a == b)
-	case syntax.Neq:
-		return truth(a != b)
-	case syntax.Lss:
-		return truth(a < b)
-	case syntax.Leq:
-		return truth(a <= b)
-	case syntax.Gtr:
-		return truth(a > b)
-	case syntax.Geq:
-		return truth(a >= b)
 	}
 	return 0, refuse(x, fmt.Sprintf("arithmetic with %s", x.Op))
 }
