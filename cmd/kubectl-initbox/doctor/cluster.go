@@ -181,6 +181,15 @@ func (c *cluster) services(ctx context.Context, namespace string) ([]corev1.Serv
 	return list[corev1.Service](ctx, c, "services", namespace, "", c.Kube.CoreV1().Services(namespace).List)
 }
 
+// serviceNamed returns a Service, or nil if there is none, or if they could not be read.
+func (c *cluster) serviceNamed(ctx context.Context, namespace, name string) (s *corev1.Service, known bool) {
+	all, known := c.services(ctx, namespace)
+	if i := slices.IndexFunc(all, func(s corev1.Service) bool { return s.Name == name }); i >= 0 {
+		s = &all[i]
+	}
+	return s, known
+}
+
 func (c *cluster) slices(ctx context.Context, namespace string) ([]discoveryv1.EndpointSlice, bool) {
 	return list[discoveryv1.EndpointSlice](ctx, c, "endpointslices.discovery.k8s.io", namespace, "", c.Kube.DiscoveryV1().EndpointSlices(namespace).List)
 }

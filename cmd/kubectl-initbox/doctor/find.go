@@ -80,11 +80,11 @@ func (d *doctor) named(ctx context.Context, namespace, argument string, all []co
 	var found []corev1.Pod
 	owners := map[string]bool{o.text("metadata", "uid"): true}
 	if resource.Kind == "CronJob" || resource.Kind == "Deployment" {
-		child := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}
+		child := "replicasets"
 		if resource.Kind == "CronJob" {
-			child = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+			child = "jobs"
 		}
-		children, _ := d.names(ctx, child, namespace)
+		children, _ := d.names(ctx, gvr(resourceOf(child)), namespace)
 		for _, c := range children {
 			if owner := metav1.GetControllerOf(&c); owner != nil && owners[string(owner.UID)] {
 				owners[string(c.UID)] = true
@@ -175,9 +175,8 @@ func (d *doctor) owner(ctx context.Context, p *Pod) {
 }
 
 func (d *doctor) cronJob(ctx context.Context, namespace, job string) string {
-	jobs := schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
 	o, err := one(ctx, d.cluster, "jobs.batch", namespace, job, func(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
-		return d.Metadata.Resource(jobs).Namespace(namespace).Get(ctx, job, metav1.GetOptions{})
+		return d.Metadata.Resource(gvr(resourceOf("jobs"))).Namespace(namespace).Get(ctx, job, metav1.GetOptions{})
 	})
 	if err != nil {
 		return ""

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -14,10 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/yaml"
 
 	"initbox/cmd/kubectl-initbox/grants"
-	"initbox/cmd/kubectl-initbox/manifest"
 	"initbox/internal/failure"
 	"initbox/internal/kube"
 	"initbox/internal/words"
@@ -118,29 +115,21 @@ func (d *doctor) podsOf(ctx context.Context, o *object, r kube.Resource, namespa
 	}
 	all, _ := d.pods(ctx, namespace)
 	var found []corev1.Pod
-	selector, _ := o.At("spec", "selector").(map[string]any)
-	if matchLabels, ok := selector["matchLabels"].(map[string]any); ok {
-		selector = matchLabels
+	path := []string{"spec", "selector"}
+	if r.Kind == "Deployment" {
+		path = append(path, "matchLabels")
 	}
+	selector, _, _ := unstructured.NestedStringMap(o.Object, path...)
 	for _, p := range all {
 		owner := controller(&p)
 		switch {
 		case r.Kind == "Pod" && p.Name == o.Name(), owner != nil && string(owner.UID) == o.text("metadata", "uid") && owner.Name == o.Name():
 			found = append(found, p)
-		case (r.Kind == "Deployment" || r.Kind == "Service") && len(selector) > 0 && selects(selector, p.Labels):
+		case (r.Kind == "Deployment" || r.Kind == "Service") && len(selector) > 0 && labels.SelectorFromSet(selector).Matches(labels.Set(p.Labels)):
 			found = append(found, p)
 		}
 	}
 	return found
-}
-
-func selects(selector map[string]any, have map[string]string) bool {
-	for key, value := range selector {
-		if have[key] != value {
-			return false
-		}
-	}
-	return true
 }
 
 // parts returns what State needs beside the object.
@@ -258,20 +247,17 @@ func (d *doctor) allowed(ctx context.Context, namespace, account string, n kube.
 
 // roles reads all Roles and bindings that count in a namespace.
 func (d *doctor) roles(ctx context.Context, namespace string) (*grants.Grants, bool) {
-	var text bytes.Buffer
+	var all []map[string]any
 	for _, kind := range []string{"clusterrolebindings", "rolebindings", "clusterroles", "roles"} {
 		r := resourceOf(kind)
-		get := d.Dynamic.Resource(gvr(r)).Namespace(inside(r, namespace)).List
-		all, known := list[unstructured.Unstructured](ctx, d.cluster, kind, inside(r, namespace), "", get)
+		some, known := list[unstructured.Unstructured](ctx, d.cluster, kind, inside(r, namespace), "", d.Dynamic.Resource(gvr(r)).Namespace(inside(r, namespace)).List)
 		if !known {
 			return nil, false
 		}
-		for _, o := range all {
-			if role, err := yaml.Marshal(o.Object); err == nil {
-				text.WriteString("---\n" + string(role))
-			}
+		for _, o := range some {
+			all = append(all, o.Object)
 		}
 	}
-	objects, err := manifest.Read("the cluster's Roles", &text)
-	return grants.Of(objects), err == nil
+	objects := asManifest("the cluster's Roles", all...)
+	return grants.Of(objects), len(objects) > 0 || len(all) == 0
 }

@@ -21,18 +21,15 @@ import (
 
 // service says why a Service does not answer.
 func (d *doctor) service(ctx context.Context, p *Pod, about string, a address, name, namespace, pod string, depth int) {
-	services, known := d.services(ctx, namespace)
-	i := slices.IndexFunc(services, func(s corev1.Service) bool { return s.Name == name })
+	s, known := d.serviceNamed(ctx, namespace, name)
 	switch {
 	case !known:
 		p.add(Finding{About: about, Text: fmt.Sprintf("it is not known whether there is a Service %s in %s", name, namespace)})
 		return
-	case i < 0:
+	case s == nil:
 		p.add(d.noService(ctx, p, about, a, name, namespace))
 		return
-	}
-	s := &services[i]
-	if s.Spec.Type == corev1.ServiceTypeExternalName {
+	case s.Spec.Type == corev1.ServiceTypeExternalName:
 		p.add(Finding{About: about, Text: fmt.Sprintf("Service %s is another name of %s", name, s.Spec.ExternalName)})
 		return
 	}
@@ -116,8 +113,8 @@ func (d *doctor) noService(ctx context.Context, p *Pod, about string, a address,
 	near := nearest(name, words.Each(services, func(s corev1.Service) string { return s.Name }))
 	var said []string
 	for _, n := range near {
-		i := slices.IndexFunc(services, func(s corev1.Service) bool { return s.Name == n })
-		ready, _, _ := d.endpoints(ctx, &services[i], nil)
+		s, _ := d.serviceNamed(ctx, namespace, n)
+		ready, _, _ := d.endpoints(ctx, s, nil)
 		said = append(said, fmt.Sprintf("%s (%s)", n, words.Plural(ready, "ready endpoint")))
 	}
 	all, _ := d.names(ctx, gvr(resourceOf("services")), "")

@@ -139,12 +139,8 @@ func (d *doctor) manifest(ctx context.Context, p *Pod) *manifest.Container {
 			}
 		}
 	}
-	text, err := yaml.Marshal(pod)
-	if err != nil {
-		return nil
-	}
-	objects, err := manifest.Read(p.key(), bytes.NewReader(text))
-	if err != nil || len(objects) != 1 || objects[0].Pod == nil {
+	objects := asManifest(p.key(), pod)
+	if len(objects) != 1 || objects[0].Pod == nil {
 		return nil
 	}
 	p.object = objects[0]
@@ -162,14 +158,24 @@ func (d *doctor) scripts(ctx context.Context, p *Pod) (objects []*manifest.Objec
 		if v.ConfigMap == nil || !slices.ContainsFunc(p.container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name }) {
 			continue
 		}
-		o, err := d.object(ctx, resourceOf("configmaps"), p.Namespace, v.ConfigMap.Name)
-		if err != nil {
-			continue
+		if o, err := d.object(ctx, resourceOf("configmaps"), p.Namespace, v.ConfigMap.Name); err == nil {
+			objects = append(objects, asManifest(v.ConfigMap.Name, o.Object)...)
 		}
-		if text, err := yaml.Marshal(o.Object); err == nil {
-			read, _ := manifest.Read(v.ConfigMap.Name, bytes.NewReader(text))
-			objects = append(objects, read...)
+	}
+	return objects
+}
+
+// asManifest returns objects of the cluster as if they had been read from a file, or nil if they cannot be.
+func asManifest[T any](name string, all ...T) []*manifest.Object {
+	var text bytes.Buffer
+	for _, o := range all {
+		if one, err := yaml.Marshal(o); err == nil {
+			text.WriteString("---\n" + string(one))
 		}
+	}
+	objects, err := manifest.Read(name, &text)
+	if err != nil {
+		return nil
 	}
 	return objects
 }
@@ -211,7 +217,7 @@ func (d *doctor) targets(ctx context.Context, p *Pod, depth int) {
 			d.target(ctx, p, t, depth)
 		}
 		for _, a := range servers(s) {
-			d.address(ctx, p, strings.TrimSuffix(a.host+":"+a.port, ":"), a, depth)
+			d.address(ctx, p, a.String(), a, depth)
 		}
 		if s.Stays == "" || !p.init {
 			continue
@@ -223,7 +229,7 @@ func (d *doctor) targets(ctx context.Context, p *Pod, depth int) {
 	d.rights(ctx, p, needs)
 	if p.guessed && p.init {
 		for _, a := range p.mentions() {
-			d.address(ctx, p, strings.TrimSuffix(a.host+":"+a.port, ":"), a, depth)
+			d.address(ctx, p, a.String(), a, depth)
 		}
 	}
 }
@@ -261,6 +267,8 @@ const maxFindings = 30
 
 // address is where a target is. The port is "" if it has none.
 type address struct{ host, port string }
+
+func (a address) String() string { return strings.TrimSuffix(a.host+":"+a.port, ":") }
 
 func addresses(t *target.Target) []address {
 	var all []address
@@ -348,8 +356,8 @@ func (d *doctor) serviceName(ctx context.Context, namespace, host string) (name,
 		return parts[i-2], parts[i-1], pod
 	}
 	has := func(namespace, name string) bool {
-		services, _ := d.services(ctx, namespace)
-		return slices.ContainsFunc(services, func(s corev1.Service) bool { return s.Name == name })
+		s, _ := d.serviceNamed(ctx, namespace, name)
+		return s != nil
 	}
 	switch len(parts) {
 	case 1:
@@ -373,11 +381,13 @@ func (d *doctor) serviceName(ctx context.Context, namespace, host string) (name,
 // neither has the name.
 func (p *Pod) instead(old, now string) string {
 	whole := regexp.MustCompile(`(^|[^a-z0-9.-])` + regexp.QuoteMeta(old) + `($|[^a-z0-9-])`)
-	if i := slices.IndexFunc(p.container.Args, whole.MatchString); i >= 0 {
-		return p.at(fmt.Sprintf("%s instead of %s in %s.args[%d]", now, old, p.path, i))
-	}
-	if i := slices.IndexFunc(p.container.Command, whole.MatchString); i >= 0 {
-		return p.at(fmt.Sprintf("%s instead of %s in %s.command[%d]", now, old, p.path, i))
+	for _, list := range []struct {
+		name  string
+		words []string
+	}{{"args", p.container.Args}, {"command", p.container.Command}} {
+		if i := slices.IndexFunc(list.words, whole.MatchString); i >= 0 {
+			return p.at(fmt.Sprintf("%s instead of %s in %s.%s[%d]", now, old, p.path, list.name, i))
+		}
 	}
 	for _, e := range p.container.Env {
 		if whole.MatchString(e.Value) {
