@@ -238,8 +238,10 @@ func joins(a, b Step) bool {
 		return slices.Equal(a.Flags, b.Flags) && !slices.ContainsFunc(a.Args, func(x string) bool {
 			return slices.ContainsFunc(b.Args, func(y string) bool { return dependent(x, y) })
 		})
-	case "render":
-		return slices.Equal(notInline(a), notInline(b)) && len(a.Args)+len(b.Args) == 0
+	case "render": // which refuses to write a file twice
+		return slices.Equal(notInline(a), notInline(b)) && len(a.Args)+len(b.Args) == 0 && !slices.ContainsFunc(inlines(a), func(x Flag) bool {
+			return slices.ContainsFunc(inlines(b), func(y Flag) bool { return inlined(x) == inlined(y) })
+		})
 	case "sysctl":
 		return slices.Equal(a.Flags, b.Flags)
 	}
@@ -261,6 +263,12 @@ func dependent(x, y string) bool {
 // inlines and notInline are the flags --inline of a step, and all but those.
 func inlines(s Step) []Flag {
 	return slices.DeleteFunc(slices.Clone(s.Flags), func(f Flag) bool { return f.Name != "inline" })
+}
+
+// inlined returns the file that a flag --inline writes.
+func inlined(f Flag) string {
+	file, _, _ := strings.Cut(f.Value, "=")
+	return path.Clean(file)
 }
 
 func notInline(s Step) []Flag {

@@ -524,6 +524,7 @@ var fileCases = []fileCase{
 	{script: `echo "${EMPTY:-x}" > /empty/a`, want: "render --inline=/empty/a=x\n"},
 	{script: `echo "${KEY:-x}" > /empty/a`, want: "render --inline=/empty/a={{ .Env.KEY | default \"x\" }}\n", differs: "a backslash"},
 	{script: "echo a > /empty/f; echo b >> /empty/f", want: "render --inline=/empty/f=a\nb\n"},
+	{script: "echo a > /empty/f; echo b > /empty/f", want: "render --inline=/empty/f=a\n -- render --inline=/empty/f=b\n"},
 	{script: "echo a > /empty/f; echo b > /empty/g", want: "render --inline=/empty/f=a\n --inline=/empty/g=b\n"},
 	{script: "cat > /empty/f <<EOF\na=$SUB\nb=$NAME\nEOF\necho c >> /empty/f", want: "render --inline=/empty/f=a={{ .Env.SUB }}\nb={{ .Env.NAME }}\nc\n"},
 	{script: `echo "$PASSWORD" | tee /empty/a`, want: "render --inline=/empty/a={{ .Env.PASSWORD }}\n --secret-env=PASSWORD --mode=0644", differs: "a backslash"},
