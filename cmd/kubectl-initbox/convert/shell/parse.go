@@ -203,7 +203,7 @@ func refuse(n syntax.Node, why string) error {
 	return &Error{at(n.Pos()), unpasted(short(shown(n))), why}
 }
 
-// shown returns a node for messages: a word as the script has it, and of a command only its name, since a password may
+// shown returns a node for messages: a word as it is written, and of a command only its name, since a password may
 // be among its arguments.
 func shown(n syntax.Node) string {
 	switch n := n.(type) {
