@@ -95,6 +95,7 @@ var refused = map[string]string{
 	"type": "a command of the shell", "pushd": "a command of the shell", "popd": "a command of the shell", "dirs": "a command of the shell", "disown": "jobs in the background",
 	"suspend": "jobs in the background", "logout": "a command of the shell", "fc": "a command of the shell", "bind": "a command of the shell",
 	"caller": "a command of the shell", "complete": "a command of the shell", "compgen": "a command of the shell", "help": "a command of the shell",
+	"shift": "other parameters", "unset": "it removes variables", "trap": "what is done at a signal or at the end", "export": "a variable of this form",
 	"false": "it always fails", "jobs": "jobs in the background", "bg": "jobs in the background", "fg": "jobs in the background",
 }
 
@@ -203,8 +204,7 @@ func (p *parser) builtin(s *syntax.Stmt, cmd *syntax.CallExpr, name string, c *c
 		return false, refuse(s, why)
 	}
 	run, found := map[string]func([]Word, *context) string{
-		"set": p.set, "cd": p.cd, "umask": p.setUmask, "exit": p.exit, "return": p.exit, "shift": p.shift, "trap": p.trap, "unset": p.unset,
-		"export": p.export,
+		"set": p.set, "cd": p.cd, "umask": p.setUmask, "exit": p.exit, "return": p.exit,
 	}[name]
 	if !found {
 		return false, nil
@@ -227,15 +227,6 @@ func (p *parser) builtin(s *syntax.Stmt, cmd *syntax.CallExpr, name string, c *c
 		p.flow = returns
 	}
 	return true, nil
-}
-
-func (p *parser) export(words []Word, _ *context) string {
-	for _, w := range words {
-		if _, ok := w.Literal(); !ok {
-			return "a variable of this form"
-		}
-	}
-	return "a variable of this form"
 }
 
 func (p *parser) set(words []Word, _ *context) string {
@@ -324,48 +315,6 @@ func (p *parser) exit(words []Word, _ *context) string {
 		return "it ends the script with a failure"
 	}
 	p.flow = exits
-	return ""
-}
-
-func (p *parser) shift(words []Word, _ *context) string {
-	if len(words) > 0 || len(p.parameters) < 2 {
-		return "a shift of this form"
-	}
-	p.parameters = append(slices.Clone(p.parameters[:1]), p.parameters[2:]...)
-	return ""
-}
-
-var stopping = []string{"TERM", "INT", "HUP", "QUIT", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "15", "2", "1", "3"}
-
-// trap accepts what is done when the container is stopped if that is to end.
-func (p *parser) trap(words []Word, _ *context) string {
-	texts := make([]string, len(words))
-	for i, w := range words {
-		texts[i], _ = w.Literal()
-	}
-	if len(texts) < 2 || !regexp.MustCompile(`^\s*(exit( [0-9]+)?)\s*;?\s*$`).MatchString(texts[0]) {
-		return "what is done at a signal or at the end"
-	}
-	for _, signal := range texts[1:] {
-		if !slices.Contains(stopping, signal) {
-			return "what is done at a signal or at the end"
-		}
-	}
-	return ""
-}
-
-func (p *parser) unset(words []Word, _ *context) string {
-	for _, w := range words {
-		name, _ := w.Literal()
-		if _, tracked := p.vars[name]; !tracked {
-			return "a variable of the container"
-		}
-		if _, state := p.o.Lookup(name); state != Unset && state != Uncertain {
-			return "a variable of the container"
-		}
-		p.vars[name] = value{why: "it is unset"}
-		delete(p.exported, name)
-	}
 	return ""
 }
 
@@ -568,17 +517,6 @@ func (p *parser) simple(s *syntax.Stmt, cmd *syntax.CallExpr) (*Call, error) {
 	if len(words) == 0 {
 		return nil, refuse(s, "a command that is not known")
 	}
-	if name, _ := words[0].Literal(); path.Base(name) == "env" && len(words) > 1 {
-		for words = words[1:]; len(words) > 0; words = words[1:] {
-			first := words[0][0]
-			name, text, found := strings.Cut(first.Text, "=")
-			if !found || first.Env != "" || slices.Contains(special, name) {
-				break
-			}
-			rest := append(Word{{Text: text}}, words[0][1:]...)
-			call.Set = append(call.Set, Assignment{name, rest})
-		}
-	}
 	if len(words) > 1 && words[0].String() == "command" && !strings.HasPrefix(words[1].String(), "-") {
 		words = words[1:]
 	}
@@ -633,8 +571,10 @@ func (p *parser) redirectOne(call *Call, r *syntax.Redirect) error {
 		return refuse(r.Word, "a redirection after one to a file")
 	}
 	switch r.Op {
-	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+	case syntax.Hdoc, syntax.DashHdoc:
 		return p.document(call, r, n)
+	case syntax.WordHdoc: // its text may be a password
+		return &Error{at(r.Pos()), "<<<", "it is not the same in every shell"}
 	case syntax.DplOut:
 		return p.duplicate(call, r, n)
 	case syntax.RdrIn:
@@ -701,14 +641,6 @@ func (p *parser) networkFile(r *syntax.Redirect, w Word) error {
 func (p *parser) document(call *Call, r *syntax.Redirect, n string) error {
 	if n != "" && n != "0" {
 		return refuse(r.Word, "a redirection of this form")
-	}
-	if r.Op == syntax.WordHdoc {
-		if p.o.Program != "bash" {
-			return refuse(r.Word, "<<< is not the same in every shell")
-		}
-		w, err := p.one(r.Word)
-		call.Stdin = &Input{Text: append(w, Part{Text: "\n"})}
-		return err
 	}
 	f := &fields{open: true}
 	quoted := false

@@ -174,7 +174,7 @@ func (p *parser) conditionCall(s *syntax.Stmt, cmd *syntax.CallExpr) (Cond, *boo
 		return Cond{Call: call}, nil, err
 	case refused[name] != "":
 		return Cond{}, nil, refuse(s, refused[name])
-	case slices.Contains([]string{"exit", "return", "cd", "set", "export", "umask", "trap", "shift", "unset"}, name):
+	case slices.Contains([]string{"exit", "return", "cd", "set", "export", "umask"}, name):
 		return Cond{}, nil, refuse(s, "a command of the shell in a condition")
 	}
 	call, err := p.simple(s, cmd)
@@ -300,7 +300,7 @@ func (p *parser) testClause(x syntax.TestExpr) (Cond, *bool, error) {
 	case *syntax.ParenTest:
 		return p.testClause(x.X)
 	case *syntax.Word:
-		return p.compare(x, []*syntax.Word{x}, nil)
+		return p.compareOp(x, "-n", []*syntax.Word{x})
 	case *syntax.UnaryTest:
 		if x.Op == syntax.TsNot {
 			cond, known, err := p.testClause(x.X)
@@ -391,16 +391,11 @@ func (p *parser) test(n syntax.Node, args []*syntax.Word) (Cond, *bool, error) {
 	case 0:
 		return constant(false)
 	case 1:
-		return p.compare(n, args, nil)
+		return p.compareOp(n, "-n", args)
 	case 2:
 		return p.compareOp(n, args[0].Lit(), args[1:])
 	}
 	return p.compareOp(n, args[1].Lit(), []*syntax.Word{args[0], args[2]})
-}
-
-// compare reads a test of one text: it is not empty.
-func (p *parser) compare(n syntax.Node, args []*syntax.Word, _ any) (Cond, *bool, error) {
-	return p.compareOp(n, "-n", args)
 }
 
 var (

@@ -408,8 +408,6 @@ func (p *parser) compound(s *syntax.Stmt, c context) ([]Statement, error) {
 		return p.subshell(func() ([]Statement, error) {
 			return p.statements(cmd.Stmts, p.inSubshell(c))
 		})
-	case *syntax.CaseClause:
-		return p.caseClause(cmd, c)
 	}
 	return nil, refuse(s, "a construct that is not known")
 }
@@ -817,36 +815,4 @@ func (p *parser) handlerCall(s *syntax.Stmt, cmd *syntax.CallExpr) (ending, erro
 		return endsNothing, nil
 	}
 	return endsOther, nil
-}
-
-// caseClause reads a case whose word is known.
-func (p *parser) caseClause(clause *syntax.CaseClause, c context) ([]Statement, error) {
-	text, err := p.text(clause.Word)
-	if err != nil {
-		return nil, err
-	}
-	for _, item := range clause.Items {
-		if item.Op != syntax.Break {
-			return nil, refuse(clause, "a case that falls through")
-		}
-		for _, pattern := range item.Patterns {
-			want := pattern.Lit()
-			if want != "*" {
-				if want, err = p.text(pattern); err != nil {
-					return nil, err
-				}
-				if strings.ContainsAny(want, "*?[\\") {
-					return nil, refuse(pattern, "a pattern")
-				}
-			}
-			if want != "*" && want != text {
-				continue
-			}
-			if len(item.Stmts) == 0 {
-				return nil, nil
-			}
-			return p.statements(item.Stmts, c)
-		}
-	}
-	return nil, nil
 }

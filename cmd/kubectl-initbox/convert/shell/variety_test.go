@@ -350,7 +350,7 @@ func (g *generator) words() string {
 	word := func() (text string) {
 		for range 1 + g.IntN(4) {
 			text += g.pick("x", "y/z", "'a b'", `"c  d"`, `\ `, `\"`, `\$HOST`, "$HOST", `"$HOST"`, "$LIST", `"$LIST"`, "$EMPTY", `"$EMPTY"`, "${HOST}", "${UNSET:-u v}",
-				`"${UNSET:-u v}"`, "${EMPTY:-e}", "${EMPTY-e}", "${HOST%b}", "${V%%x*}", `"${V#*y}"`, "${W##* }", `"${W% *}"`, "${HOST:-h}", `"$@"`, "$@", "$1", "$2", `"$2"`, "$#", "$V", `"$V"`, "$W", `"$W"`, "$((1+2*3))", "$((N-1))", "$((10/3))",
+				`"${UNSET:-u v}"`, "${EMPTY:-e}", "${EMPTY-e}", "${HOST:-h}", `"$@"`, "$@", "$1", "$2", `"$2"`, "$#", "$V", `"$V"`, "$W", `"$W"`, "$((1+2*3))", "$((N-1))", "$((10/3))",
 				"$(seq 3)", `"$(seq 2)"`, "$(expr 2 + 3)", `"\$V \\ \x \""`, "$DOLLAR", `"$DOLLAR"`, "''", `""`, "-", "x#", "=", "%", "!", "]", "\\\n", `"'"`, "'\"'")
 		}
 		return text

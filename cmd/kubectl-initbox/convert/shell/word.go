@@ -342,9 +342,6 @@ func (p *parser) addValue(f *fields, v Word, quoted bool) {
 // otherwise adds ${NAME:-DEFAULT}.
 func (p *parser) otherwise(f *fields, w *syntax.Word, param *syntax.ParamExp, quoted, split bool) error {
 	name, op := param.Param.Value, param.Exp.Op
-	if op == syntax.RemSmallSuffix || op == syntax.RemLargeSuffix || op == syntax.RemSmallPrefix || op == syntax.RemLargePrefix {
-		return p.trimmed(f, param, quoted, split)
-	}
 	if op != syntax.DefaultUnset && op != syntax.DefaultUnsetOrNull {
 		return refuse(param, "an expansion of this form")
 	}
@@ -385,45 +382,6 @@ func (p *parser) otherwise(f *fields, w *syntax.Word, param *syntax.ParamExp, qu
 		return err
 	}
 	f.add(Part{Env: name, Default: word, Split: !quoted && split})
-	return nil
-}
-
-// trimmed adds ${NAME%:*} and ${NAME#*:} of a known value, where nothing but the star is a pattern.
-func (p *parser) trimmed(f *fields, param *syntax.ParamExp, quoted, split bool) error {
-	v, err := p.variable(param, param.Param.Value)
-	if err != nil {
-		return err
-	}
-	text, known := p.known(v)
-	suffix := param.Exp.Op == syntax.RemSmallSuffix || param.Exp.Op == syntax.RemLargeSuffix
-	pattern, literal := "", param.Exp.Word != nil
-	if literal {
-		pattern = param.Exp.Word.Lit()
-	}
-	fixed := strings.TrimPrefix(pattern, "*")
-	if suffix {
-		fixed = strings.TrimSuffix(pattern, "*")
-	}
-	if !known || fixed == "" || strings.ContainsAny(fixed, "*?[]\\~$`\"'") {
-		return refuse(param, "an expansion of this form")
-	}
-	star, at := fixed != pattern, -1
-	switch op := param.Exp.Op; {
-	case !star && suffix:
-		text = strings.TrimSuffix(text, fixed)
-	case !star:
-		text = strings.TrimPrefix(text, fixed)
-	case op == syntax.RemSmallSuffix, op == syntax.RemLargePrefix:
-		at = strings.LastIndex(text, fixed)
-	default:
-		at = strings.Index(text, fixed)
-	}
-	if at >= 0 && suffix {
-		text = text[:at]
-	} else if at >= 0 {
-		text = text[at+len(fixed):]
-	}
-	p.addValue(f, Word{{Text: text}}, quoted || !split)
 	return nil
 }
 
@@ -508,7 +466,7 @@ func (p *parser) substitute(f *fields, sub *syntax.CmdSubst, quoted, split bool)
 	return nil
 }
 
-// substituted returns the lines that a command prints if they are known: of seq, and of expr with numbers.
+// substituted returns the lines that a command prints if they are known: of seq.
 func (p *parser) substituted(sub *syntax.CmdSubst) ([]Word, error) {
 	unknown := refuse(sub, "the output of a command")
 	if len(sub.Stmts) != 1 || sub.TempFile || sub.ReplyVar {
@@ -519,10 +477,7 @@ func (p *parser) substituted(sub *syntax.CmdSubst) ([]Word, error) {
 		return nil, unknown
 	}
 	name := call.Args[0].Lit()
-	if p.functions[name] != nil {
-		return nil, unknown
-	}
-	if name != "seq" && name != "expr" {
+	if name != "seq" || p.functions[name] != nil {
 		return nil, unknown
 	}
 	list, err := p.expand(call.Args[1:])
@@ -537,32 +492,7 @@ func (p *parser) substituted(sub *syntax.CmdSubst) ([]Word, error) {
 		}
 		texts = append(texts, text)
 	}
-	if name == "expr" {
-		return exprOutput(texts, unknown)
-	}
 	return seqOutput(texts, unknown)
-}
-
-func exprOutput(texts []string, unknown error) ([]Word, error) {
-	if len(texts) != 3 {
-		return nil, unknown
-	}
-	a, err1 := strconv.Atoi(texts[0])
-	b, err2 := strconv.Atoi(texts[2])
-	if err1 != nil || err2 != nil {
-		return nil, unknown
-	}
-	switch texts[1] {
-	case "+":
-		a += b
-	case "-":
-		a -= b
-	case "*":
-		a *= b
-	default:
-		return nil, unknown
-	}
-	return []Word{{{Text: strconv.Itoa(a)}}}, nil
 }
 
 func seqOutput(texts []string, unknown error) ([]Word, error) {
