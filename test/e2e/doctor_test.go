@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,7 +63,15 @@ func TestDoctor(t *testing.T) {
 					n.Errorf("the report has %q:\n%s", secret, text)
 				}
 			}
-			n.checkJSON(text)
+			for deadline := time.Now().Add(patience); ; text = n.explained(c.lines) { // the Pod changes between two reports
+				differs := n.checkJSON(text)
+				if differs == "" {
+					break
+				}
+				if time.Now().After(deadline) {
+					n.Fatal(differs)
+				}
+			}
 			if c.seen != nil {
 				n.explained(c.seen, "--kubeconfig", n.readerOfPods())
 			}
@@ -107,8 +116,8 @@ func (n namespace) plugin(args ...string) (out string, status int) {
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// checkJSON requires that the JSON has what the text has: each finding, and the Pods that hold others.
-func (n namespace) checkJSON(text string) {
+// checkJSON returns what the JSON has and the text does not, among the findings and the Pods that hold others, or "".
+func (n namespace) checkJSON(text string) (differs string) {
 	n.Helper()
 	out, status := n.plugin("doctor", "-n", n.name, "-o", "json")
 	type finding struct {
@@ -135,12 +144,12 @@ func (n namespace) checkJSON(text string) {
 		known[p.Namespace+"/"+p.Name] = true
 		findings = append(findings, p.Findings...)
 		if !strings.Contains(text, p.Namespace+"/"+p.Name) {
-			n.Errorf("the text has no Pod %s:\n%s", p.Name, text)
+			differs = fmt.Sprintf("the text has no Pod %s:\n%s", p.Name, text)
 		}
 	}
 	for _, f := range findings {
 		if !strings.HasPrefix(f.About, "event") && !strings.Contains(text, f.About) {
-			n.Errorf("the text has nothing about %s:\n%s", f.About, text)
+			differs = fmt.Sprintf("the text has nothing about %s:\n%s", f.About, text)
 		}
 		for _, pod := range f.Pods {
 			if !known[pod] {
@@ -148,6 +157,7 @@ func (n namespace) checkJSON(text string) {
 			}
 		}
 	}
+	return differs
 }
 
 // readerOfPods returns a kubeconfig of a user who may read Pods of the namespace, and nothing else.
