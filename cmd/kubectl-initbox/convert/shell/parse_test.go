@@ -42,7 +42,11 @@ func callText(c *Call) string {
 	} else if in != nil {
 		words = append(words, fmt.Sprintf("<<%q", wordText(in.Text)))
 	}
-	for sign, out := range map[string]*Output{">": c.Stdout, "2>": c.Stderr} {
+	for _, stream := range []struct {
+		sign string
+		*Output
+	}{{">", c.Stdout}, {"2>", c.Stderr}} {
+		sign, out := stream.sign, stream.Output
 		if out != nil && !out.Discard {
 			words = append(words, sign+map[bool]string{true: ">"}[out.Append]+wordText(out.File))
 		}
