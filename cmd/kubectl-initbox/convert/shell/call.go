@@ -21,8 +21,7 @@ func (p *parser) isLog(s *syntax.Stmt) bool {
 	if s.Background || s.Negated {
 		return false
 	}
-	var call Call
-	if err := p.redirect(&call, s.Redirs); err != nil || call.Stdout != nil && !call.Stdout.Discard || call.Stderr != nil && call.Stderr.File != nil {
+	if !p.writesNothing(s) {
 		return false
 	}
 	switch cmd := s.Cmd.(type) {
@@ -53,6 +52,28 @@ func plus(w *syntax.Word) bool {
 		return len(part.Parts) > 0 && plus(&syntax.Word{Parts: part.Parts})
 	}
 	return false
+}
+
+// writesNothing reports whether no redirection of a statement writes a file.
+func (p *parser) writesNothing(s *syntax.Stmt) bool {
+	var call Call
+	err := p.redirect(&call, s.Redirs)
+	return err == nil && (call.Stdout == nil || call.Stdout.Discard) && (call.Stderr == nil || call.Stderr.File == nil)
+}
+
+// isIdleTest reports whether a statement is a test that changes nothing.
+func (p *parser) isIdleTest(s *syntax.Stmt) bool {
+	idle := p.isTest(s)
+	syntax.Walk(s, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Word:
+			idle = idle && p.harmless(n)
+		case *syntax.Stmt:
+			idle = idle && p.writesNothing(n)
+		}
+		return idle
+	})
+	return idle
 }
 
 // harmless reports whether the expansion of a word changes nothing.

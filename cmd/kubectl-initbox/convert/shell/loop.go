@@ -538,7 +538,7 @@ func (l *looper) ifItem(clause *syntax.IfClause) error {
 			otherwise = []*syntax.Stmt{{Cmd: e, Position: e.Position}}
 		}
 	}
-	if len(clause.Cond) == 1 && p.isTest(clause.Cond[0]) && l.allLog(clause.Then) && l.allLog(otherwise) && !mentions(clause.Cond[0], "?") {
+	if len(clause.Cond) == 1 && p.isIdleTest(clause.Cond[0]) && l.allLog(clause.Then) && l.allLog(otherwise) && !mentions(clause.Cond[0], "?") {
 		return nil
 	}
 	cond, known, err := p.conditionList(clause.Cond)
@@ -634,7 +634,7 @@ func (l *looper) listItem(s *syntax.Stmt, b *syntax.BinaryCmd) error {
 	}
 	how, ok := leaves([]*syntax.Stmt{b.Y})
 	if !ok {
-		if p.isTest(b.X) && p.isLog(b.Y) && !mentions(b.X, "?") {
+		if p.isIdleTest(b.X) && p.isLog(b.Y) && !mentions(b.X, "?") {
 			return nil
 		}
 		return refuse(s, "in a loop")
