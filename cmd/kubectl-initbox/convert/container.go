@@ -96,7 +96,7 @@ func reasons(steps []Step) string {
 // read finds out what the container does.
 func read(c *manifest.Container, objects []*manifest.Object) (Result, error) {
 	if c.Err != nil {
-		return Result{}, fmt.Errorf("Kubernetes would refuse it: %w", c.Err)
+		return Result{}, fmt.Errorf("the API server would refuse it: %w", c.Err)
 	}
 	if pod := c.Pod.Spec.OS; pod != nil && pod.Name != corev1.Linux {
 		return Result{}, fmt.Errorf("it runs on %s", failure.Printable(string(pod.Name)))

@@ -97,7 +97,7 @@ func TestRefused(t *testing.T) {
 		"image: busybox, command: [bash, --rcfile, a, -c, b]": "--rcfile: an option of bash that convert does not know",
 		"image: app":                   "it runs the program of its image, app",
 		"image: app, args: [sh]":       "it runs the program of its image, app",
-		"image: app, command: [sh, 1]": "Kubernetes would refuse it",
+		"image: app, command: [sh, 1]": "the API server would refuse it",
 	} {
 		if change := Container(containerOf(t, container, ""), "initbox", nil); change.Verdict != Kept || !strings.Contains(change.Why, want) {
 			t.Errorf("%s: %s, %s; want %q", container, change.Verdict, change.Why, want)

@@ -150,8 +150,8 @@ func handlers() map[string]http.Handler {
 	all["text"] = answer(200, "UP\n")
 	all["other"] = answer(200, `{"state": {"status": "UP"}}`)
 	all["null"] = answer(200, `{"status":null}`)
-	all["loop"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, 302) })
-	all["redirect-away"] = http.RedirectHandler("http://127.0.0.1:1/", 302)
+	all["loop"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) })
+	all["redirect-away"] = http.RedirectHandler("http://127.0.0.1:1/", http.StatusFound)
 	all["no-location"] = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(304) })
 	all["no-head"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
