@@ -52,6 +52,9 @@ type Policy struct {
 
 	Seed uint64 // of the jitter
 
+	// MinPause is the shortest pause after a failure, if it is longer than that of the back-off.
+	MinPause time.Duration
+
 	// Watch, if set, is called after the first failure. A value in the channel
 	// it returns, if any, means that something changed, and starts an attempt.
 	Watch func(context.Context) <-chan struct{}
@@ -318,7 +321,7 @@ func (u *until) pause(err error) time.Duration {
 	if err == nil {
 		return min(max(u.StableFor/10, minPause), maxStablePause, u.StableFor-time.Since(u.ready))
 	}
-	pause := Pause(time.Since(u.start), u.rand)
+	pause := jittered(max(growing(time.Since(u.start)), u.MinPause), u.rand)
 	var later laterError
 	if errors.As(err, &later) && (!later.atMost || later.pause < pause) {
 		return later.pause
@@ -339,9 +342,14 @@ func Sleep(ctx context.Context, d time.Duration) error {
 }
 
 // Pause returns the time from a failed attempt to the next one, after a wait of that length, with jitter from r.
-func Pause(waited time.Duration, r *rand.Rand) time.Duration {
-	pause := time.Duration(fraction * float64(waited))
-	pause = min(max(pause, minPause), maxPause)
+func Pause(waited time.Duration, r *rand.Rand) time.Duration { return jittered(growing(waited), r) }
+
+// growing returns the pause after a wait of that length.
+func growing(waited time.Duration) time.Duration {
+	return min(max(time.Duration(fraction*float64(waited)), minPause), maxPause)
+}
+
+func jittered(pause time.Duration, r *rand.Rand) time.Duration {
 	return time.Duration(float64(pause) * (1 - jitter + 2*jitter*r.Float64()))
 }
 

@@ -587,3 +587,28 @@ func TestRace(t *testing.T) {
 		})
 	}
 }
+
+// TestMinPause pins that a minimum pause slows an early wait down, and has no effect where the back-off is slower.
+func TestMinPause(t *testing.T) {
+	for _, tt := range []struct {
+		minPause, within time.Duration
+		least, most      int // attempts
+	}{
+		{0, time.Second, 16, 27},
+		{250 * time.Millisecond, time.Second, 4, 7},
+		{10 * time.Millisecond, time.Second, 16, 27}, // shorter than the back-off: without effect
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), tt.within)
+			defer cancel()
+			attempts := 0
+			_ = Until(ctx, Policy{MinPause: tt.minPause}, func(context.Context) error {
+				attempts++
+				return errors.New("not yet")
+			})
+			if attempts < tt.least || attempts > tt.most {
+				t.Errorf("a minimum of %v: %d attempts within %v, want %d to %d", tt.minPause, attempts, tt.within, tt.least, tt.most)
+			}
+		})
+	}
+}

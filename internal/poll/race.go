@@ -18,8 +18,13 @@ type Outcome[T any] struct {
 // The first success wins; with inOrder, only once every runner before it has
 // failed, or when ctx ends. The losers' contexts are cancelled when Race returns.
 func Race[T any](ctx context.Context, n int, headStart time.Duration, inOrder bool, try func(ctx context.Context, i int) (T, error)) (winner int, outcomes []Outcome[T]) {
-	if n == 0 {
+	switch n {
+	case 0:
 		return -1, nil
+	case 1: // no race, and so no goroutine: most hosts have one address
+		v, err := try(ctx, 0)
+		outcomes = []Outcome[T]{{v, err, true}}
+		return leader(outcomes, inOrder), outcomes
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

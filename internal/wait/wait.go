@@ -57,6 +57,10 @@ const patience = time.Second
 // summaryPeriod is how often what is still missing is logged.
 const summaryPeriod = 30 * time.Second
 
+// maxAttempts is how many attempts a second all checks make together at most, not counting those that a change starts.
+// Only waits for more than 200 checks are slower for it.
+const maxAttempts = 4000
+
 // All waits for the checks, all at once, until every one (or [Options.Need] of them) is ready. Otherwise it returns a
 // [NotReady]: when ctx ends, and then it unwraps to the cause of ctx, or, as a [poll.Permanent] error, as soon as too
 // few checks can become ready.
@@ -81,7 +85,9 @@ func All(ctx context.Context, o Options, checks ...Check) error {
 	)
 	for i, c := range checks {
 		wg.Go(func() {
-			err := poll.Until(ctx, policy(o, c, report.targets[i]), pausing(c.Check))
+			p := policy(o, c, report.targets[i])
+			p.MinPause = time.Duration(len(checks)) * time.Second / maxAttempts
+			err := poll.Until(ctx, p, pausing(c.Check))
 			report.targets[i].gaveUp(err)
 			mu.Lock()
 			defer mu.Unlock()
