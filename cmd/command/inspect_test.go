@@ -88,7 +88,7 @@ func TestInspect(t *testing.T) {
 		{"wait-for-service redis://:${env:NONE}@cache", "error: environment variable NONE is not set"},
 		{"wait-for-service", "error: no target given"},
 
-		// A mistake in what is not known is none; one beside it is.
+		// What is not known is taken to be right; a mistake beside it is found.
 		{"wait-for-service tcp://" + host + ":5432", "wait-for-service [tcp://unknown:5432] 5m0s unknown"},
 		{"wait-for-service tcp://db:" + host, "wait-for-service [tcp://db:8080] 5m0s unknown"},
 		{"wait-for-service ${env:PASSWORD}", "wait-for-service [${env:PASSWORD}] 5m0s unknown"},

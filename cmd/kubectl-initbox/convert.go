@@ -12,7 +12,7 @@ import (
 	"initbox/cmd/kubectl-initbox/convert"
 	"initbox/cmd/kubectl-initbox/manifest"
 	"initbox/internal/failure"
-	"initbox/internal/suggest"
+	"initbox/internal/lazy"
 )
 
 const convertHelp = `Turns init containers that are shell scripts, or run other tools, into containers of
@@ -41,15 +41,12 @@ func (s *streams) convert() *cli.Command {
 		Description: convertHelp,
 		Flags: []cli.Flag{
 			fileFlags()[0],
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`" + strings.Join(outputs, "|") + "`: a unified diff, the changed manifests, strategic merge patches, the field patches of a kustomization, or how each container is converted and why", Value: outputs[0]},
-			&cli.StringFlag{Name: "image", Usage: "`IMAGE` of initbox, for all forms but report and json", EnvVars: []string{"INITBOX_IMAGE"}},
+			outputFlag("a unified diff, the changed manifests, strategic merge patches, the field patches of a kustomization, or how each container is converted and why", outputs...),
+			&cli.StringFlag{Name: "image", Usage: "`IMAGE` of initbox, for all forms but report and json", EnvVars: []string{"INITBOX_IMAGE"}, Action: checkImage},
 			&cli.StringSliceFlag{Name: "container", Usage: "`NAME` of the init containers to convert, instead of all; may be repeated"},
 		},
 		Action: func(c *cli.Context) error {
 			as := c.String("output")
-			if !slices.Contains(outputs, as) {
-				return failure.WithHint(usagef("no such form: -o %s", as), suggest.Question(as, outputs, "")+"the forms are "+strings.Join(outputs, ", "))
-			}
 			if c.Args().Present() && len(c.StringSlice("filename")) == 0 {
 				if file := c.Args().First(); c.Args().Len() == 1 && slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(file)) {
 					return failure.WithHint(usagef("files are named by -f, got the argument %s", failure.Printable(file)), "did you mean -f "+failure.Printable(file)+"?")
@@ -59,6 +56,16 @@ func (s *streams) convert() *cli.Command {
 			return s.convertFiles(c, convert.Output(as))
 		},
 	}
+}
+
+// imageName matches the name of an image; the registry checks the rest.
+var imageName = lazy.Regexp(`^[A-Za-z0-9][\w./:@-]*$`)
+
+func checkImage(_ *cli.Context, image string) error {
+	if image != "" && !imageName().MatchString(image) {
+		return failure.WithHint(usagef("--image: not the name of an image: %q", image), "as in --image registry.example/initbox:1.2.3")
+	}
+	return nil
 }
 
 func (s *streams) convertFiles(c *cli.Context, as convert.Output) error {
@@ -85,8 +92,14 @@ func (s *streams) convertFiles(c *cli.Context, as convert.Output) error {
 	return nil
 }
 
+// commandHint says how a script is given to convert.
+const commandHint = "a command stands after --, and a script in a shell: " + name + " convert -- sh -c 'until nc -z db 5432; do sleep 2; done'"
+
 // convertCommand converts a command line alone, as that of a container of busybox all of whose paths are in a volume.
 func (s *streams) convertCommand(line []string, as convert.Output) error {
+	if first := line[0]; strings.ContainsAny(first, " \t\n;|&") || slices.Contains([]string{"until", "while", "for", "if", "[", "[["}, first) {
+		return failure.WithHint(usagef("%s is no program, but belongs to a script", failure.Printable(first)), commandHint)
+	}
 	const volume = "volume"
 	pod := &manifest.Pod{Object: &manifest.Object{File: &manifest.File{}}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{
 		Name: volume, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: volume}},

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/urfave/cli/v2"
+	"k8s.io/apimachinery/pkg/labels"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubeconfigs of clusters with logins of their own
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -27,7 +28,7 @@ func (s *streams) doctorCommand() *cli.Command {
 			&cli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Usage: "`NAMESPACE` of the Pods (default: that of the context)"},
 			&cli.BoolFlag{Name: "all-namespaces", Aliases: []string{"A"}, Usage: "the Pods of all namespaces"},
 			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "`LABELS` of the Pods, such as app=web"},
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "`FORMAT` of the report: text or json"},
+			outputFlag("text for people, or json", "text", "json"),
 			&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "go on until all Pods run, and print what changes"},
 			&cli.StringFlag{Name: "kubeconfig", Usage: "`FILE` that says where the cluster is (default: as for kubectl)"},
 			&cli.StringFlag{Name: "context", Usage: "`NAME` of a context in the kubeconfig"},
@@ -37,10 +38,10 @@ func (s *streams) doctorCommand() *cli.Command {
 }
 
 func (s *streams) diagnose(c *cli.Context) error {
-	output := c.String("output")
+	selector, err := labels.Parse(c.String("selector"))
 	switch {
-	case output != "text" && output != "json":
-		return usagef("--output: %s: want text or json", failure.Printable(output))
+	case err != nil:
+		return failure.WithHint(usagef("--selector: %w", err), "as for kubectl: app=web, 'tier in (db, cache)', '!canary'")
 	case c.Bool("all-namespaces") && c.NArg() > 0:
 		return usagef("--all-namespaces: names are those of one namespace: give it with --namespace")
 	case c.Bool("all-namespaces") && c.IsSet("namespace"):
@@ -53,7 +54,7 @@ func (s *streams) diagnose(c *cli.Context) error {
 	if c.Bool("all-namespaces") {
 		namespace = ""
 	}
-	o := doctor.Options{Namespace: namespace, Names: c.Args().Slice(), Selector: c.String("selector")}
+	o := doctor.Options{Namespace: namespace, Names: c.Args().Slice(), Selector: selector}
 	var earlier *doctor.Report
 	write := func(r *doctor.Report) error {
 		defer func() { earlier = r }()
@@ -61,7 +62,7 @@ func (s *streams) diagnose(c *cli.Context) error {
 		if err := r.WriteChanges(&changes, earlier); err != nil || changes.Len() == 0 {
 			return err
 		}
-		if output == "json" {
+		if c.String("output") == "json" {
 			return r.WriteJSON(s.stdout)
 		}
 		_, err := changes.WriteTo(s.stdout)

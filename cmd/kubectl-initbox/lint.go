@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -19,6 +18,8 @@ import (
 )
 
 func (s *streams) lint() *cli.Command {
+	format := outputFlag("text for people, json, commands for a GitHub workflow, or SARIF 2.1.0; also --format", lint.Formats...)
+	format.Aliases = append(format.Aliases, "format") // as other linters call it
 	return &cli.Command{
 		Name:      "lint",
 		Usage:     "find mistakes in the init containers of manifests, without a cluster",
@@ -29,12 +30,12 @@ func (s *streams) lint() *cli.Command {
 			"Examples:\n" +
 			"  kubectl initbox lint -f web.yaml\n" +
 			"  kubectl initbox lint --chart charts/web\n" +
-			"  helm template . --values prod.yaml | kubectl initbox lint -f - --format github\n\n" +
+			"  helm template . --values prod.yaml | kubectl initbox lint -f - -o github\n\n" +
 			"Exit status: 0 if there is no error, 1 if there is one, with --strict also for a warning, 2 if the command line\n" +
 			"is wrong.",
 		Flags: append(fileFlags(),
 			&cli.StringFlag{Name: "chart", Usage: "`DIR` of a chart to render with its defaults, by the helm that is installed"},
-			&cli.StringFlag{Name: "format", Value: "text", Usage: "`" + strings.Join(lint.Formats, "|") + "`: text for people, json, commands for a GitHub workflow, or SARIF 2.1.0"},
+			format,
 			&cli.BoolFlag{Name: "strict", Usage: "warnings are errors"},
 		),
 		Action: s.runLint,
@@ -42,10 +43,6 @@ func (s *streams) lint() *cli.Command {
 }
 
 func (s *streams) runLint(c *cli.Context) error {
-	format := c.String("format")
-	if !slices.Contains(lint.Formats, format) {
-		return usagef("--format: want one of %s, got %s", strings.Join(lint.Formats, ", "), failure.Printable(format))
-	}
 	objects, unread := s.lintObjects(c)
 	if len(objects) == 0 {
 		return unread
@@ -59,7 +56,7 @@ func (s *streams) runLint(c *cli.Context) error {
 		}
 		failed = failed || findings[i].Severity == lint.Error
 	}
-	if err := lint.Write(s.stdout, format, lint.BySource(findings, objects, c.String("chart"))); err != nil {
+	if err := lint.Write(s.stdout, c.String("output"), lint.BySource(findings, objects, c.String("chart"))); err != nil {
 		return fmt.Errorf("write the findings: %w", err)
 	}
 	fmt.Fprintln(s.stderr, summary(findings, lint.Containers(objects, o), len(objects)))

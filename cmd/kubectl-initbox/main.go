@@ -126,6 +126,9 @@ func noSuch(what, word string, app *cli.App) error {
 // onUsageError replaces the messages of the flag library by the plugin's own.
 func onUsageError(c *cli.Context, err error, _ bool) error {
 	hint := "run " + name + " " + c.Command.Name + " --help for the flags"
+	if c.Command.Name == "convert" {
+		hint += "; " + commandHint
+	}
 	unknown, undefined := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !undefined {
 		return failure.WithHint(usageError{help.WrongValue(err, c.Command.Flags)}, hint)

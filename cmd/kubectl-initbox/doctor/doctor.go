@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"initbox/cmd/kubectl-initbox/manifest"
 	"initbox/internal/failure"
@@ -22,9 +23,9 @@ import (
 
 // Options says which Pods are examined.
 type Options struct {
-	Namespace string   // "" means all of them
-	Names     []string // Pods, or KIND/NAME of what runs them; without names, all Pods of the namespace
-	Selector  string   // labels of Pods, as kubectl takes them
+	Namespace string          // "" means all of them
+	Names     []string        // Pods, or KIND/NAME of what runs them; without names, all Pods of the namespace
+	Selector  labels.Selector // of the Pods; nil selects all
 	Now       func() time.Time
 }
 

@@ -20,9 +20,9 @@ import (
 
 // find returns the Pods that were asked for.
 func (d *doctor) find(ctx context.Context, o Options) ([]corev1.Pod, error) {
-	selector, err := labels.Parse(o.Selector)
-	if err != nil {
-		return nil, fmt.Errorf("--selector: %w", err)
+	selector := o.Selector
+	if selector == nil {
+		selector = labels.Everything()
 	}
 	all, known := d.pods(ctx, o.Namespace)
 	if !known {
@@ -219,7 +219,7 @@ func (d *doctor) missing(ctx context.Context, o Options) {
 // askedOwner reports whether the object of an event is one that was asked for, or belongs to one.
 func (d *doctor) askedOwner(o Options, e *corev1.Event) bool {
 	if len(o.Names) == 0 {
-		return o.Selector == ""
+		return o.Selector == nil || o.Selector.Empty()
 	}
 	return slices.ContainsFunc(o.Names, func(argument string) bool {
 		kind, name, _ := strings.Cut(argument, "/")

@@ -265,7 +265,7 @@ func (d *doctor) target(ctx context.Context, p *Pod, t command.Target, depth int
 // maxFindings bounds the findings about one Pod.
 const maxFindings = 30
 
-// address is where a target is. The port is "" if it has none.
+// address is where a target is. The port may be "".
 type address struct{ host, port string }
 
 func (a address) String() string { return strings.TrimSuffix(a.host+":"+a.port, ":") }
@@ -344,7 +344,7 @@ func (d *doctor) atIP(ctx context.Context, p *Pod, about string, a address) Find
 }
 
 // serviceName returns the Service that a host name means in a namespace, and the Pod of a StatefulSet in front of it.
-// The name is "" if the host is none of the cluster's.
+// The name is "" for a host outside of the cluster.
 //
 // https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
 func (d *doctor) serviceName(ctx context.Context, namespace, host string) (name, in, pod string) {
