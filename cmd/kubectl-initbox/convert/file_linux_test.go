@@ -13,53 +13,72 @@ import (
 	"syscall"
 	"testing"
 
+	initbox "initbox/cmd/command"
 	"initbox/cmd/kubectl-initbox/manifest"
+	"initbox/test/soak"
 )
 
-// TestFilesSame runs scripts and what replaces them on the same trees, twice each, and compares what they leave: names,
-// kinds, modes, owners, contents and targets of links. A difference must be one that the steps tell.
-func TestFilesSame(t *testing.T) {
+// TestMain makes the test binary initbox under that name.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "initbox" {
+		os.Exit(initbox.Run("devel", os.Args, os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// TestFilesVariety runs scripts and what replaces them on the same trees, twice each, and compares what they leave:
+// names, kinds, modes, owners, contents and targets of links. A difference must be one that the steps tell. Each script
+// runs on one of the trees; under make soak on all of them, and random ones follow one another.
+func TestFilesVariety(t *testing.T) {
 	if testing.Short() || os.Geteuid() != 0 {
 		t.Skip("needs root, and a few seconds")
 	}
-	program := filepath.Join(t.TempDir(), "initbox")
-	build := exec.Command("go", "build", "-o", program, "initbox/cmd/initbox")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	tools := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
 	}
-	tools := map[string]string{"debian": os.Getenv("PATH")}
+	d := &sameFiles{program: filepath.Join(tools, "initbox"), tools: map[string]string{"debian": os.Getenv("PATH")}, ran: map[string]int{}}
+	if err := os.Symlink(self, d.program); err != nil {
+		t.Fatal(err)
+	}
+	trees := [][2]string{{"debian", "empty"}, {"debian", "files"}, {"debian", "links"}, {"debian", "directories"}}
 	if busybox, err := exec.LookPath("busybox"); err == nil {
-		dir := t.TempDir()
-		for name := range strings.FieldsSeq("sh mkdir chown chgrp chmod touch rm ln cp install cat echo printf tee true tar gunzip") {
-			if err := os.Symlink(busybox, filepath.Join(dir, name)); err != nil {
+		for name := range strings.FieldsSeq("sh mkdir chown chgrp chmod touch rm ln cp mv install find xargs cat echo printf tee true tar gunzip") {
+			if err := os.Symlink(busybox, filepath.Join(tools, name)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		tools["busybox"] = dir
+		d.tools["busybox"] = tools // where it differs from GNU's, that shows in these
+		trees = append(trees, [2]string{"busybox", "empty"}, [2]string{"busybox", "files"})
 	}
-	d := &sameFiles{program: program, tools: tools, ran: map[string]int{}}
+	random := soak.Rand(t)
 	t.Run("scripts", func(t *testing.T) {
-		for image := range tools {
-			for state := range startStates {
-				if image == "busybox" && state != "empty" && state != "files" {
-					continue // where it differs from GNU's, that shows in these
+		for n, tree := range trees {
+			var scripts []string
+			for i, script := range sameScripts {
+				if soak.Running(t) || i%len(trees) == n {
+					scripts = append(scripts, script)
 				}
-				t.Run(image+" "+state, func(t *testing.T) {
-					t.Parallel()
-					for _, script := range sameScripts {
-						if state == "empty" { // only that of a new Pod is
-							d.compare(t, image, "empty", state, script)
-						} else {
-							d.compare(t, image, "claim", state, script)
-						}
-					}
-				})
 			}
+			for range len(scripts) / 2 {
+				scripts = append(scripts, sameScripts[random.IntN(len(sameScripts))]+" && "+sameScripts[random.IntN(len(sameScripts))])
+			}
+			t.Run(tree[0]+" "+tree[1], func(t *testing.T) {
+				t.Parallel()
+				for _, script := range scripts {
+					if tree[1] == "empty" { // only that of a new Pod is
+						d.compare(t, tree[0], "empty", tree[1], script)
+					} else {
+						d.compare(t, tree[0], "claim", tree[1], script)
+					}
+				}
+			})
 		}
 	})
 	t.Logf("%v", d.ran)
-	if d.ran["same"] < 200 {
-		t.Errorf("only %d were the same", d.ran["same"])
+	if all := d.ran["same"] + d.ran["different"] + d.ran["refused"] + d.ran["failed"]; d.ran["same"] < all/4 {
+		t.Errorf("only %d of %d were the same", d.ran["same"], all)
 	}
 }
 
@@ -128,18 +147,18 @@ func (d *sameFiles) compare(t *testing.T, image, volume, state, script string) {
 		os.RemoveAll(root)
 		startTree(t, root, state)
 		for range 2 {
-			var command *exec.Cmd
+			var program *exec.Cmd
 			if i == 0 {
-				command = exec.Command(filepath.Join("/bin", "sh"), "-c", script)
+				program = exec.Command("/bin/sh", "-c", script)
 				if image == "busybox" {
-					command.Path = filepath.Join(d.tools[image], "sh")
+					program.Path = filepath.Join(d.tools[image], "sh")
 				}
 			} else {
-				command = exec.Command(d.program, lineOf(steps)...)
+				program = exec.Command(d.program, lineOf(steps)...)
 			}
-			command.Env = []string{"PATH=" + d.tools[image], "A=one", `B=two  three\n`}
-			command.Dir = "/"
-			out, err := command.CombinedOutput()
+			program.Env = []string{"PATH=" + d.tools[image], "A=one", `B=two  three\n`}
+			program.Dir = "/"
+			out, err := program.CombinedOutput()
 			logs[i] += string(out)
 			if err != nil && i == 0 {
 				d.count("failed")

@@ -41,7 +41,10 @@ exit 0
 	}
 	write(t, filepath.Join(dir, "sleep"), "#!"+shells[0]+"\n")
 	random := soak.Rand(t)
-	read, all := 0, 30
+	read, all := 0, 12
+	if soak.Running(t) {
+		all = 300
+	}
 	for range all {
 		g := &generator{Rand: random}
 		text := g.script()
@@ -301,7 +304,10 @@ func TestWordVariety(t *testing.T) {
 		}
 		return "", Unset
 	}
-	read, all := 0, 150
+	read, all := 0, 60
+	if soak.Running(t) {
+		all = 1000
+	}
 	for range all {
 		script := g.words()
 		parsed, err := Parse(script, Options{Program: "sh", Parameters: []Word{{{Text: "sh"}}, {{Text: "p"}}, {{Text: "q r"}}}, Lookup: known})
