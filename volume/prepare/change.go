@@ -143,7 +143,10 @@ func (j *job) step(e *tree.Entry, k int, change func() error) error {
 	case k == labels && errors.Is(err, fs.ErrPermission):
 		err = failure.WithHint(err, "only a privileged container may; the kubelet labels volumes itself with seLinuxOptions in the Pod's securityContext")
 	}
-	return perm.Failed("change the "+what+" of", op, path, err)
+	if err = perm.Failed("change the "+what+" of", op, path, err); j.ignore(err) {
+		return nil
+	}
+	return err
 }
 
 // setMode sets the mode of an entry. Without the capability FSETID, the kernel drops the setgid bit for a group that
@@ -245,7 +248,14 @@ func (j *job) walk(ctx context.Context, dir *os.File) error {
 				j.leave(j.pathOf(e))
 				return fs.SkipDir
 			}
-			return j.enter(e)
+			if err := j.enter(e); err != nil || !j.Optional || e.File >= 0 || e.Value == entered {
+				return err
+			}
+			j.ignore(perm.Failed("open", perm.Read, j.pathOf(e), unix.EACCES)) // what is below stays as it is
+			if err := j.applyNamed(e); err != nil {
+				return err
+			}
+			return fs.SkipDir
 		},
 		Leave: func(e *tree.Entry) error {
 			if err := j.applyNamed(e); err != nil || !e.Mount || !j.OnRootMismatch {

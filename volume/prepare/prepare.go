@@ -35,7 +35,8 @@ type Options struct {
 	Log    *slog.Logger // nil for none
 }
 
-// Run prepares the paths, and logs for each what has changed. It ends at the first error.
+// Run prepares the paths, and logs for each what has changed. It ends at the first error of a path that is not
+// optional.
 func Run(ctx context.Context, o Options) error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -74,11 +75,21 @@ func (j *job) all(ctx context.Context) (err error) {
 		} else {
 			err = j.present(ctx)
 		}
-		if err != nil {
+		if err != nil && (ctx.Err() != nil || !j.ignore(err)) {
 			return err
 		}
 	}
 	return nil
+}
+
+// ignore returns whether the path is optional, so that the job goes on with the next file, as coreutils do. The
+// failures are counted for the report.
+func (j *job) ignore(err error) bool {
+	if j.Optional {
+		j.count(ignored)
+		j.first.CompareAndSwap(nil, &err)
+	}
+	return j.Optional
 }
 
 // present makes the path if it is missing, and changes what is not right.

@@ -262,9 +262,13 @@ func TestEmpty(t *testing.T) {
 		"&recursive&older-than=30m":      ".hidden .hidden/x .snapshot .snapshot/z link lost+found lost+found/y sub sub/deep sub/deep/d.pid sub/keep sub/keep/c x.pid x.pid/inner",
 		"&older-than=30m":                ".hidden .hidden/x .snapshot .snapshot/z link lost+found lost+found/y sub sub/b.pid sub/deep sub/deep/d.pid sub/keep sub/keep/c x.pid x.pid/inner",
 		"&older-than=2h&name=*&mode=755": "",
+		"&older-than=0":                  ".hidden .hidden/x .snapshot .snapshot/z lost+found lost+found/y sub sub/b.pid sub/deep sub/deep/d.pid sub/keep sub/keep/c x.pid x.pid/inner",
 	} {
 		dir := build(t, paths...)
 		os.Chtimes(dir+"/a.pid", hour, hour)
+		if setting == "&older-than=0" { // also of the future
+			os.Chtimes(dir+"/a.pid", hour, hour.Add(24*time.Hour))
+		}
 		os.Chtimes(dir+"/sub/b.pid", hour, hour)
 		before := names(t, dir)
 		if want == "" {
@@ -444,7 +448,7 @@ func TestMain(m *testing.M) {
 		os.Stdout.WriteString("begin\n")
 		p, err := prepare.Parse(arg, nil)
 		if err == nil {
-			err = prepare.Run(context.Background(), prepare.Options{Paths: []prepare.Path{p}, Force: true})
+			err = prepare.Run(context.Background(), prepare.Options{Paths: []prepare.Path{p}, Force: true, Log: slog.New(slog.NewTextHandler(os.Stdout, nil))})
 		}
 		if err != nil {
 			fmt.Println(err)

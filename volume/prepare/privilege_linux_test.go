@@ -2,6 +2,7 @@ package prepare_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -113,6 +114,39 @@ func TestWithoutPrivileges(t *testing.T) {
 	attempt(dir+"/shared/link#link=other", "change the link "+dir+"/shared/link: operation not permitted", "lacks the capability FOWNER")
 	if got := names(t, dir+"/shared"); !slices.Equal(got, []string{"file", "link"}) {
 		t.Errorf("a failed change of a link leaves %q", got)
+	}
+}
+
+// TestOptional pins that a failure of what is optional is a warning, after which everything else is still changed.
+func TestOptional(t *testing.T) {
+	dir := build(t, "tree/a", "tree/b", "tree/closed/x", "tree/sub/c", "theirs/x", "gone/shut/x", "gone/y")
+	reachable(dir)
+	for _, mine := range []string{"tree", "tree/a", "tree/sub", "tree/sub/c", "gone", "gone/y"} {
+		os.Chown(dir+"/"+mine, 1000, 1000)
+	}
+	os.Chmod(dir+"/tree/closed", 0o700)
+	os.Chmod(dir+"/gone/shut", 0o755)
+	needsRoot(t)
+	for arg, want := range map[string]string{
+		"/tree#recursive&mode=0755&optional": "/tree: 3 failures ignored, the first: ", "/theirs/new#optional": "first: make " + dir + "/theirs/new: permission denied",
+		"/none#link=x&optional": "1 failure ignored", "/theirs/x#absent&optional": "1 failure ignored", "/gone#absent&optional": "2 failures ignored",
+		"/tree#mode=0755&recursive": "exit status 1", // without optional
+	} {
+		child := soak.Child("PREPARE=" + dir + arg)
+		child.Path = "/proc/self/exe" // whose own directory is closed to others
+		child.SysProcAttr.Credential = &syscall.Credential{Uid: 1000, Gid: 1000}
+		log, err := child.CombinedOutput()
+		if text := fmt.Sprint(string(log), err); !strings.Contains(text, want) || err != nil && strings.Contains(arg, "optional") {
+			t.Errorf("%s: %s, want %q", arg, text, want)
+		}
+	}
+	for name, want := range map[string]fs.FileMode{"a": 0o755, "b": 0o644, "closed": 0o700, "closed/x": 0o644, "sub/c": 0o755} {
+		if got := fs.FileMode(lstat(t, dir+"/tree/"+name).Mode & 0o777); got != want {
+			t.Errorf("%s: mode %v, want %v", name, got, want)
+		}
+	}
+	if got := names(t, dir+"/gone"); !slices.Equal(got, []string{"shut", "shut/x"}) {
+		t.Errorf("what could be removed: %q is left", got)
 	}
 }
 

@@ -124,7 +124,7 @@ type fate struct {
 func (j *job) remove(ctx context.Context, dir *os.File) error {
 	before := time.Now().Add(-j.OlderThan)
 	walk := tree.Walk{
-		Value: &fate{all: len(j.Names) == 0 && j.OlderThan == 0},
+		Value: &fate{all: len(j.Names) == 0 && !j.OnlyFiles},
 		Exclude: func(e *tree.Entry) bool {
 			kept := matches(j.Exclude, e.Name) || j.Kind == Empty && e.Up.Up == nil && (e.Name == "lost+found" || e.Name == ".snapshot")
 			if kept {
@@ -136,7 +136,7 @@ func (j *job) remove(ctx context.Context, dir *os.File) error {
 			up := e.Up.Value.(*fate)
 			named := up.all || j.named(e)
 			if dirfd.IsDir(e.Stat) {
-				f := &fate{all: named && j.OlderThan == 0}
+				f := &fate{all: named && !j.OnlyFiles}
 				e.Value = f
 				if !e.Mount && (f.all || j.Recursive) && !(j.DryRun && e.File < 0) {
 					return nil
@@ -182,7 +182,10 @@ func (j *job) removeOne(e *tree.Entry, remove func(dirfd.Dir, string) error) err
 	case unix.ENOTEMPTY:
 		return failure.WithHint(fmt.Errorf("remove %s: %w", failure.Printable(j.pathOf(e)), err), "another program writes there meanwhile")
 	default:
-		return perm.Failed("remove", perm.Remove, j.pathOf(e), err)
+		if err = perm.Failed("remove", perm.Remove, j.pathOf(e), err); !j.ignore(err) {
+			return err
+		}
+		e.Up.Value.(*fate).kept.Store(true)
 	}
 	return nil
 }

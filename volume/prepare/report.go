@@ -23,6 +23,7 @@ const (
 	looked  // files, right or not
 	skipped // directories that are right themselves, so that what is below counts as right
 	missing // paths that need not exist
+	ignored // failures of what is optional
 	counts
 )
 
@@ -31,9 +32,10 @@ var changeable = map[int]string{owners: "owner", modes: "mode", labels: "SELinux
 
 // tally counts what a job does.
 type tally struct {
-	n    [counts]atomic.Int64
-	mu   sync.Mutex
-	left []string // mounts that are left as they are
+	n     [counts]atomic.Int64
+	mu    sync.Mutex
+	left  []string              // mounts that are left as they are
+	first atomic.Pointer[error] // of the failures that are ignored
 }
 
 func (t *tally) count(what int) { t.n[what].Add(1) }
@@ -98,8 +100,11 @@ func (j *job) report(failed error) {
 		slices.Sort(j.left)
 		say("left as mounted: %s", words.List(slices.Compact(j.left)))
 	}
+	if n := j.of(ignored); n > 0 {
+		j.Log.Warn(fmt.Sprintf("%s: %s ignored, the first: %v", failure.Printable(j.Path.Path), words.Plural(n, "failure"), *j.first.Load()))
+	}
 	switch {
-	case failed != nil || j.changed():
+	case failed != nil || j.changed() || j.of(ignored) > 0:
 	case j.of(missing) > 0:
 		say("does not exist: nothing to do")
 	case j.of(skipped) > 0:

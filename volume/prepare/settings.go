@@ -30,8 +30,9 @@ var Settings = setting.List{
 	{Name: "children", Usage: "change what is below, but not the directory itself"},
 	{Name: "exclude", Value: "PATTERN", Multi: true, Usage: "leave out what has this name, at any depth, and what is below it"},
 	{Name: "name", Value: "PATTERN", Multi: true, Usage: "only what is below and has this name"},
-	{Name: "older-than", Value: "DURATION", Needs: "empty", Usage: "only files that were written longer ago"},
+	{Name: "older-than", Value: "DURATION", Needs: "empty", Usage: "only files that were written longer ago; 0: all files, and no directories"},
 	{Name: "if-exists", Usage: "do nothing if it does not exist"},
+	{Name: "optional", Usage: "warn of what fails, and go on"},
 }
 
 // Kind is what a path should be.
@@ -61,8 +62,10 @@ type Path struct {
 	OnRootMismatch bool // but only if the directory itself is not right
 	Children       bool // what is below is changed, and not the directory itself
 	Exclude, Names []string
+	OnlyFiles      bool // of an Empty directory: what is in it and no directory is removed
 	OlderThan      time.Duration
 	IfExists       bool
+	Optional       bool // a failure is a warning
 }
 
 // unchanged is the owner that leaves the owner as it is.
@@ -79,6 +82,7 @@ func Parse(text string, flags setting.Settings) (Path, error) {
 		Path: name, Target: s.Get("link"), Owner: unchanged, Label: s.Get("selinux"),
 		Recursive: s.On("recursive"), OnRootMismatch: s.Get("recursive") != "", Children: s.On("children"),
 		Exclude: s["exclude"], Names: s["name"], IfExists: s.On("if-exists"),
+		OnlyFiles: s.On("older-than"), Optional: s.On("optional"),
 	}
 	for name, kind := range map[string]Kind{"file": File, "absent": Absent, "empty": Empty, "link": Link} {
 		if s.On(name) {
