@@ -48,6 +48,7 @@ type Step struct {
 	settle    func(k *files) ([]Step, error) // the steps instead of this one, once it is known what those before it made
 	writes    string                         // the only file that it writes, if it is one whose text may still grow
 	appends   func(Step) Step                // adds a text to the step that writes the same file
+	instead   string                         // the step that wrote the same file, for which this one stands
 	owns      []string                       // directories below which it gives everything an owner
 	download  *download                      // that it makes, unless a later step does so elsewhere
 	ownerless *ownerless                     // what has another owner, unless a later step owns it

@@ -118,6 +118,7 @@ func (k *files) copyOne(c copying, from, to location, several bool) (Step, error
 		delete(k.flat, to.value)
 	}
 	k.copied(c, from, to, into)
+	k.copiedFile(c, from, to, into, s)
 	return s, nil
 }
 

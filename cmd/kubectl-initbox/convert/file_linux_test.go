@@ -44,7 +44,7 @@ func TestFilesVariety(t *testing.T) {
 	}
 	trees := [][2]string{{"debian", "empty"}, {"debian", "files"}, {"debian", "links"}, {"debian", "directories"}}
 	if busybox, err := exec.LookPath("busybox"); err == nil {
-		for name := range strings.FieldsSeq("sh mkdir chown chgrp chmod touch rm ln cp mv install find xargs cat echo printf tee true tar gunzip") {
+		for name := range strings.FieldsSeq("sh mkdir chown chgrp chmod touch rm ln cp mv install find xargs cat echo printf tee true tar gunzip sed") {
 			if err := os.Symlink(busybox, filepath.Join(tools, name)); err != nil {
 				t.Fatal(err)
 			}
@@ -277,6 +277,13 @@ func treeOf(t *testing.T, root string) (lines []string) {
 
 // sameScripts are run on v, which is empty or not, with what is in config and seed.
 var sameScripts = []string{
+	"sed s/config/$A/g @/config/a > @/v/new",
+	"sed -e s/o/0/g -e s/^c/C/ < @/config/a > @/v/a",
+	"cp @/config/a @/v/new && sed -i s/a/$A/g @/v/new && sed -i 's/ .*/ b/' @/v/new",
+	"sed s/e/E/g @/seed/f | sed s/d$/-/ > @/v/x.pid",
+	"cp @/config/a @/v/new && cp @/v/new @/v/new2 && sed -i s/a/$A/g @/v/new",
+	"sed s/a/b/g @/config/a > @/v/new && cp @/v/new @/v/new2 && sed -i s/b/c/g @/v/new",
+	"echo $A > @/v/new && sed -i s/one/two/g @/v/new",
 	"mkdir -p @/v/a",
 	"mkdir -p @/v/new/b/c @/v/dir",
 	"mkdir @/v/new",

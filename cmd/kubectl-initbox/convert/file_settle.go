@@ -30,6 +30,7 @@ type files struct {
 	downloads map[string]*download
 	guarded   string          // the path that a condition is about, which what follows makes or changes
 	texts     map[string]bool // files whose whole text a step has written, by place.value
+	contents  map[string]content
 	flat      map[string]bool // directories with nothing but files that a step has copied, by place.value
 }
 
@@ -57,7 +58,7 @@ func at(call *shell.Call, err error) error {
 // settle returns the steps of a container, now that all are known: those of file commands are understood by what the
 // ones before have made, and neighbours are joined.
 func settle(steps []Step, c *manifest.Container) ([]Step, error) {
-	k := &files{c: c, kinds: map[string]kind{}, downloads: map[string]*download{}, flat: map[string]bool{}, texts: map[string]bool{}}
+	k := &files{c: c, kinds: map[string]kind{}, downloads: map[string]*download{}, flat: map[string]bool{}, texts: map[string]bool{}, contents: map[string]content{}}
 	settled, err := k.settle(steps)
 	if err != nil {
 		return nil, err
@@ -90,8 +91,13 @@ func (k *files) settle(steps []Step) ([]Step, error) {
 }
 
 // appended adds steps, or adds a text to the file that an earlier step writes.
-func (k *files) appended(settled, more []Step) ([]Step, error) {
+func (k *files) appended(settled, more []Step) (_ []Step, err error) {
 	for _, s := range more {
+		if s.instead != "" {
+			if settled, err = without(settled, s); err != nil {
+				return nil, err
+			}
+		}
 		if s.appends == nil {
 			settled = append(settled, s)
 			continue
@@ -109,6 +115,22 @@ func (k *files) appended(settled, more []Step) ([]Step, error) {
 		settled[i] = s.appends(settled[i])
 	}
 	return settled, nil
+}
+
+// without removes the last step if it wrote a file which s writes from the same source.
+func without(settled []Step, s Step) ([]Step, error) {
+	for i := len(settled) - 1; i >= 0; i-- {
+		switch before := settled[i]; {
+		case before.Subcommand == "copy" && s.instead == "copy "+strings.Join(before.Args, " "), before.Subcommand == "render" && s.instead == "render "+before.Flags[0].Value:
+			if i < len(settled)-1 { // what follows it may read the file as it is before
+				return settled, nil
+			}
+			return settled[:i], nil
+		case before.Subcommand != "copy" && before.Subcommand != "render":
+			return nil, &shell.Error{Word: "sed " + s.writes, Why: "a command between this and the one that made the file may have changed it"}
+		}
+	}
+	return nil, &shell.Error{Word: "sed " + s.writes, Why: "the file is made elsewhere"}
 }
 
 // made records what a step has made, and that everything above it is a directory.
@@ -240,7 +262,7 @@ func joins(a, b Step) bool {
 		})
 	case "render": // which refuses to write a file twice
 		return slices.Equal(notInline(a), notInline(b)) && len(a.Args)+len(b.Args) == 0 && !slices.ContainsFunc(inlines(a), func(x Flag) bool {
-			return slices.ContainsFunc(inlines(b), func(y Flag) bool { return inlined(x) == inlined(y) })
+			return slices.ContainsFunc(inlines(b), func(y Flag) bool { return inlined(x) == inlined(y) }) || slices.ContainsFunc(b.Flags, func(y Flag) bool { return y.Name == "files" && within(y.Value, inlined(x)) })
 		})
 	case "sysctl":
 		return slices.Equal(a.Flags, b.Flags)

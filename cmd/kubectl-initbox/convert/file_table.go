@@ -28,6 +28,7 @@ var (
 		":":        prints((*files).write),
 		"true":     prints((*files).write),
 		"envsubst": deferred((*files).envsubst),
+		"sed":      deferred((*files).sed),
 		"sysctl":   sysctl,
 
 		"ls": prints(nil), "id": prints(nil), "whoami": prints(nil), "df": prints(nil), "stat": prints(nil),

@@ -292,6 +292,7 @@ func (k *files) writeText(call *shell.Call, p location, t template, appended boo
 	}
 	k.made(p, file)
 	k.texts[p.value] = true
+	delete(k.contents, p.value)
 	return []Step{s}, nil
 }
 
@@ -439,6 +440,7 @@ func (k *files) envsubst(call *shell.Call) ([]Step, error) {
 	s.differs(k.linkNote(to)...)
 	k.replaces(copying{}, to, &s)
 	k.made(to, file)
+	delete(k.contents, to.value)
 	return []Step{s}, nil
 }
 

@@ -163,6 +163,7 @@ func (s *scriptReader) call(statement shell.Statement, last bool) error {
 }
 
 func (s *scriptReader) steps(call *shell.Call, last bool) ([]Step, error) {
+	call = withoutCat(call)
 	if call.Name == "sleep" {
 		return s.sleep(call)
 	}
