@@ -275,10 +275,14 @@ func (w *worker) descend(at int, name string) {
 	w.stack = append(w.stack, frame{node: n, reading: true})
 }
 
+// maxSwaps is how often enter tries to open what is a directory whenever it is looked at, and something else when it is
+// opened, since another program keeps exchanging it.
+const maxSwaps = 100
+
 // enter opens and visits a directory. It returns whether it is to be walked.
 func (w *worker) enter(n *node) bool {
 	err := open(n)
-	if err == unix.ENOTDIR || err == unix.ELOOP { // it has been replaced meanwhile
+	for tries := 0; (err == unix.ENOTDIR || err == unix.ELOOP) && tries < maxSwaps; tries++ { // it has been replaced meanwhile
 		w.entry = n.Entry
 		if w.visit(&w.entry) {
 			return false

@@ -246,6 +246,8 @@ func TestSwappedForLinks(t *testing.T) {
 			}
 		}
 	})
+	defer swapping.Wait()
+	defer close(stop)
 	var found unix.Stat_t
 	unix.Stat(outside, &found)
 	inodes := map[uint64]bool{found.Ino: true}
@@ -265,8 +267,6 @@ func TestSwappedForLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	close(stop)
-	swapping.Wait()
 }
 
 // TestPermissionGrantedByVisit pins that a directory that cannot be opened is visited nevertheless, and entered if the
