@@ -733,7 +733,8 @@ func (l *looper) finish(entry state, rest []*syntax.Stmt, tail bool) ([]Statemen
 		}
 		p.flow = l.leave
 	}
-	return append([]Statement{{Loop: l.loop}}, l.success...), false, nil
+	wait := Statement{Loop: l.loop, MayFail: bounded && !fails && l.p.failing(l.c) == ignored} // for … done || true
+	return append([]Statement{wait}, l.success...), false, nil
 }
 
 // onlyLog returns an error if something is done after a loop that the end of the script follows if it succeeds.
