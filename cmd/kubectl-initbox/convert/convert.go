@@ -75,7 +75,7 @@ type tool func(words []shell.Word, c *manifest.Container) ([]Step, error)
 // name of the program that is called.
 
 func commandOf(name string) (command, bool) {
-	for _, table := range []map[string]command{waitCommands, fileCommands} {
+	for _, table := range []map[string]command{waitCommands, fileCommands, pkiCommands} {
 		if f, found := table[name]; found {
 			return f, true
 		}

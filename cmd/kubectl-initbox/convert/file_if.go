@@ -187,6 +187,8 @@ func (t fileTest) unlessExists(p location, steps []Step) error {
 			s.Args[0] = setting(s.Args[0], "no-overwrite")
 		case last && s.Subcommand == "fetch" && len(s.Args) == 2:
 			s.Args[0] = setting(s.Args[0], "unless="+escapeValue(p.text))
+		case last && s.Subcommand == "generate" && (s.Args[1] == p.text || strings.HasPrefix(p.text, s.Args[1]+"/tls.")): // which keeps what is there
+			s.Differs = slices.DeleteFunc(slices.Clone(s.Differs), func(d string) bool { return d == keepsWhatIsThere })
 		case last && s.Subcommand == "render" && s.writes == p.value && len(s.Args) == 0:
 			s.Flags = append(slices.Clone(s.Flags), Flag{"no-overwrite", ""})
 		default:

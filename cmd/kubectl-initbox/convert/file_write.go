@@ -313,6 +313,9 @@ func appendText(before, s Step, t template) Step {
 
 // cat writes a here-document, or what is in files, to a file.
 func (k *files) cat(call *shell.Call) ([]Step, error) {
+	if len(call.Args) == 1 && printsRandom[call.Args[0].String()] {
+		return k.random(call)
+	}
 	_, words, err := readOptions(call.Args, "")
 	if err != nil {
 		return nil, err

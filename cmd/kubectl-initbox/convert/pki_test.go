@@ -1,0 +1,145 @@
+package convert
+
+import (
+	"strings"
+	"testing"
+
+	"initbox/cmd/kubectl-initbox/manifest"
+)
+
+// stores is a container with volumes for certificates and what is made of them.
+const stores = `
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  initContainers:
+  - name: init
+    image: IMAGE
+    env:
+    - {name: PASSWORD, valueFrom: {secretKeyRef: {name: s, key: p}}}
+    - {name: CHANGEIT, value: changeit}
+    - {name: PLAIN, value: hunter22}
+    - {name: JAVA, value: /opt/java/openjdk}
+    - {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+    volumeMounts:
+    - {name: out, mountPath: /out}
+    - {name: data, mountPath: /data}
+    - {name: ca, mountPath: /certs}
+    - {name: tls, mountPath: /tls}
+    - {name: ca, mountPath: /usr/local/share/ca-certificates/company.crt, subPath: ca.crt}
+    - {name: ca, mountPath: /etc/pki/ca-trust/source/anchors/company.pem, subPath: ca.crt}
+    MOUNTS
+  containers: [{name: main, image: app}]
+  volumes:
+  - {name: out, emptyDir: {}}
+  - {name: data, persistentVolumeClaim: {claimName: data}}
+  - {name: ca, configMap: {name: ca}}
+  - {name: tls, secret: {secretName: tls}}
+`
+
+// pkiCase is a script, and its conversion.
+type pkiCase struct{ image, mounts, script, want, differs string }
+
+// pkiResult returns the command line and the differences, or the error.
+func pkiResult(t *testing.T, c pkiCase) (line, differs string, result *Change) {
+	t.Helper()
+	image := c.image
+	if image == "" {
+		image = "registry.example/app:1"
+	}
+	mounts := ""
+	if c.mounts != "" {
+		mounts = "- {name: out, mountPath: " + c.mounts + "}"
+	}
+	objects, err := manifest.Read("a.yaml", strings.NewReader(strings.NewReplacer("IMAGE", image, "MOUNTS", mounts).Replace(stores)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	container := objects[0].Pod.Containers[0]
+	container.Command = []string{"sh", "-c", strings.ReplaceAll(c.script, "$", "$$")}
+	change := Container(container, "initbox:dev", nil)
+	if change.Verdict == Kept {
+		return "kept: " + change.Why, "", change
+	}
+	line = strings.TrimPrefix(strings.Join(change.Words, " "), "/initbox-tools/initbox ")
+	return line, strings.Join(change.Differs, "\n"), change
+}
+
+func checkPKI(t *testing.T, cases []pkiCase) {
+	t.Helper()
+	for _, c := range cases {
+		line, differs, _ := pkiResult(t, c)
+		if why, kept := strings.CutPrefix(c.want, "kept: "); kept && (!strings.HasPrefix(line, "kept: ") || !strings.Contains(line, why)) || !kept && line != c.want || !strings.Contains(differs, c.differs) {
+			t.Errorf("%s\n   got %s\n  want %s\n%s", c.script, line, c.want, differs)
+		}
+	}
+}
+
+func TestGenerate(t *testing.T) {
+	t.Parallel()
+	const hour = "it is made again when less than a third"
+	checkPKI(t, []pkiCase{
+		{script: "openssl rand -hex 32 > /out/secret", want: "generate token /out/secret --bytes 32 --encoding hex --mode 0644", differs: keepsWhatIsThere},
+		{script: "openssl rand -hex 32 > /out/secret", want: "generate token /out/secret --bytes 32 --encoding hex --mode 0644", differs: "no line break"},
+		{script: "umask 077; openssl rand -base64 48 > /out/secret", want: "generate token /out/secret --bytes 48 --encoding base64"},
+		{script: "openssl rand -out /out/secret 32", want: "generate token /out/secret --bytes 32 --encoding raw"},
+		{script: "openssl rand 32 | base64 -w0 > /out/secret", want: "generate token /out/secret --bytes 32 --encoding base64 --mode 0644"},
+		{script: "head -c 32 /dev/urandom | base64 > /out/secret", want: "generate token /out/secret --bytes 32 --encoding base64 --mode 0644"},
+		{script: "dd if=/dev/urandom bs=32 count=1 2>/dev/null | base64 > /out/secret", want: "generate token /out/secret --bytes 32 --encoding base64 --mode 0644"},
+		{script: "dd if=/dev/urandom bs=1 count=756 > /out/secret", want: "generate token /out/secret --bytes 756 --encoding raw --mode 0644"},
+		{script: "tr -dc A-Za-z0-9 </dev/urandom | head -c 24 > /out/pw", want: "generate password /out/pw --length 24 --alphabet A-Za-z0-9 --mode 0644"},
+		{script: "LC_ALL=C tr -dc '[:alnum:]' </dev/urandom | head -c 24 > /out/pw", want: "generate password /out/pw --length 24 --alphabet A-Za-z0-9 --mode 0644"},
+		{script: "cat /dev/urandom | tr -dc 'a-zA-Z0-9' | fold -w 32 | head -n 1 > /out/pw", want: "generate password /out/pw --length 32 --alphabet a-zA-Z0-9 --mode 0644", differs: "no line break"},
+		{script: "openssl rand -base64 32 | head -c 32 > /out/pw", want: "generate password /out/pw --length 32 --alphabet A-Za-z0-9+/ --mode 0644"},
+		{script: "uuidgen > /out/id", want: "generate uuid /out/id --mode 0644", differs: "no line break"},
+		{script: "cat /proc/sys/kernel/random/uuid | tr -d '\\n' > /out/id", want: "generate uuid /out/id --mode 0644"},
+		{script: "[ -f /data/pw ] || openssl rand -hex 16 > /data/pw", want: "generate token /data/pw --bytes 16 --encoding hex --mode 0644"},
+		{script: "if [ ! -f /data/keys/id ]; then mkdir -p /data/keys; ssh-keygen -q -t ed25519 -N '' -f /data/keys/id; fi", want: "prepare /data/keys -- generate key /data/keys/id --algorithm ed25519 --key-format openssh"},
+		{script: "rm -f /data/pw; openssl rand -hex 16 > /data/pw", want: "prepare /data/pw#absent -- generate token /data/pw --bytes 16 --encoding hex --mode 0644"},
+		{script: "ssh-keygen -t rsa -b 4096 -C git -f /out/id_rsa -N ''", want: "generate key /out/id_rsa --algorithm rsa-4096 --key-format openssh --comment git"},
+		{script: "openssl genrsa -out /out/key.pem 2048", want: "generate key /out/key.pem --algorithm rsa-2048", differs: "PKCS#8"},
+		{script: "openssl genrsa -traditional 4096 > /out/key.pem", want: "generate key /out/key.pem --algorithm rsa-4096 --key-format pkcs1 --mode 0644"},
+		{script: "openssl genpkey -algorithm ed25519 -out /out/key.pem", want: "generate key /out/key.pem --algorithm ed25519"},
+		{script: "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-384 -out /out/key.pem", want: "generate key /out/key.pem --algorithm ecdsa-p384"},
+		{script: "openssl ecparam -name prime256v1 -genkey -noout -out /out/key.pem", want: "generate key /out/key.pem --algorithm ecdsa --key-format pkcs1"},
+		{script: "openssl dhparam -out /out/dh.pem 2048", want: "generate dhparam /out/dh.pem --group ffdhe2048 --mode 0644", differs: "RFC 7919"},
+		{script: "openssl req -x509 -newkey rsa:2048 -nodes -days 365 -keyout /out/tls.key -out /out/tls.crt -subj /CN=web -addext 'subjectAltName=DNS:web,IP:127.0.0.1'",
+			want: "generate certificate /out --subject /CN=web --dns web --ip 127.0.0.1 --algorithm rsa-2048 --valid-for 8760h", differs: hour},
+
+		{script: "openssl rand -base64 64 > /out/secret", want: "kept: not a way"},
+		{script: "openssl rand -hex 32 >> /out/secret", want: "kept: it adds to a file"},
+		{script: "openssl rand -hex 32 > /tmp/secret", want: "kept: in no volume"},
+		{script: "openssl rand -hex 32 | sha256sum > /out/secret", want: "kept: sha256sum: not a way"},
+		{script: "openssl rand -hex 32 | tr -d '=+/' > /out/secret", want: "kept: tr: not a way"},
+		{script: "echo x > /out/a; openssl rand -hex 32 > /out/a", want: "kept: nothing has made before"},
+		{script: "head -c 32 /etc/passwd > /out/a", want: "kept: not a way"},
+		{script: "tr -dc 'z-a' < /dev/urandom | head -c 4 > /out/a", want: "kept: not a way"},
+		{script: "tr a b < /data/x > /out/a", want: "kept: not a way"},
+		{script: "openssl genrsa -out /out/key.pem 1024", want: "kept: a number of bits"},
+		{script: "openssl genrsa -aes256 -passout pass:hunter22 -out /out/key.pem 2048", want: "kept: -aes256"},
+		{script: "openssl req -x509 -newkey rsa:2048 -nodes -keyout /out/a.key -out /out/a.crt -subj /CN=web", want: "kept: not tls.key and tls.crt"},
+		{script: "openssl req -x509 -newkey rsa:2048 -nodes -keyout /out/tls.key -out /out/tls.crt -subj /CN=web -addext keyUsage=x", want: "kept: an extension"},
+		{script: "openssl req -new -key /tls/tls.key -subj /CN=web -out /out/a.csr", want: "kept: -key"},
+		{script: "openssl x509 -checkend 86400 -in /tls/tls.crt", want: "kept: x509"},
+		{script: "ssh-keygen -t ed25519 -N secret -f /out/id", want: "kept: "},
+		{script: "ssh-keygen -A", want: "kept: -A"},
+		{script: "openssl pkcs8 -topk8 -inform PEM -outform DER -in /tls/tls.key -out /out/key.pk8 -nocrypt", want: "kept: pkcs8: a command of openssl"},
+	})
+}
+
+// TestPKIErrors checks that no password is in a message.
+func TestPKIErrors(t *testing.T) {
+	t.Parallel()
+	for _, script := range []string{
+		"keytool -importcert -noprompt -keystore /out/ts -storepass hunter22 -alias a -file /certs/ca.crt",
+		"openssl pkcs12 -export -in /tls/tls.crt -inkey /tls/tls.key -out /out/k.p12 -passout pass:hunter22",
+		"ssh-keygen -t ed25519 -N hunter22 -f /out/id",
+		"openssl genrsa -passout pass:hunter22 -out /out/key.pem 2048",
+	} {
+		line, _, _ := pkiResult(t, pkiCase{script: script})
+		if !strings.HasPrefix(line, "kept: ") || strings.Contains(line, "hunter22") {
+			t.Errorf("%s: %s", script, line)
+		}
+	}
+}
