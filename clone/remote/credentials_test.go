@@ -212,7 +212,7 @@ func TestGitHubApp(t *testing.T) {
 		"no token":     {func(a *GitHubApp) { a.BaseURL = answering(t, `{"token":""}`) }, failure.Unexpected, "answered without a token"},
 		"odd token":    {func(a *GitHubApp) { a.BaseURL = answering(t, `{"token":"a\r\nX: y"}`) }, failure.Unexpected, "answered without a token"},
 		"no key":       {func(a *GitHubApp) { a.KeyFile = writeTemp(t, "hunter2") }, failure.Local, "not in PEM"},
-		"absent":       {func(a *GitHubApp) { a.KeyFile = "/nonexistent" }, failure.Missing, "no such file"},
+		"absent":       {func(a *GitHubApp) { a.KeyFile = filepath.Join(t.TempDir(), "key.pem") }, failure.Missing, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := app

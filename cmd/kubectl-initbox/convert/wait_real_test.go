@@ -252,7 +252,7 @@ func original(t *testing.T, text, operator, pattern string, environment map[stri
 	defer cancel()
 	command := exec.CommandContext(ctx, "timeout", "4", "bash", "-c", text) // which BusyBox cannot limit in every build
 	command.Dir = t.TempDir()
-	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent"}
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + command.Dir}
 	for name, value := range environment {
 		command.Env = append(command.Env, name+"="+value)
 	}
