@@ -248,7 +248,7 @@ func (j *job) walk(ctx context.Context, dir *os.File) error {
 				j.leave(j.pathOf(e))
 				return fs.SkipDir
 			}
-			if err := j.enter(e); err != nil || !j.Optional || e.File >= 0 || e.Value == entered {
+			if err := j.enter(e); err != nil || !j.IgnoreErrors || e.File >= 0 || e.Value == entered {
 				return err
 			}
 			j.ignore(perm.Failed("open", perm.Read, j.pathOf(e), unix.EACCES)) // what is below stays as it is

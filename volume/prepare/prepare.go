@@ -35,8 +35,8 @@ type Options struct {
 	Log    *slog.Logger // nil for none
 }
 
-// Run prepares the paths, and logs for each what has changed. It ends at the first error of a path that is not
-// optional.
+// Run prepares the paths, and logs for each what has changed. It ends at the first error of a path without
+// IgnoreErrors.
 func Run(ctx context.Context, o Options) error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -82,14 +82,14 @@ func (j *job) all(ctx context.Context) (err error) {
 	return nil
 }
 
-// ignore returns whether the path is optional, so that the job goes on with the next file, as coreutils do. The
-// failures are counted for the report.
+// ignore returns whether errors of the path are ignored, so that the job goes on with the next file, as coreutils do.
+// They are counted for the report.
 func (j *job) ignore(err error) bool {
-	if j.Optional {
+	if j.IgnoreErrors {
 		j.count(ignored)
 		j.first.CompareAndSwap(nil, &err)
 	}
-	return j.Optional
+	return j.IgnoreErrors
 }
 
 // present makes the path if it is missing, and changes what is not right.

@@ -117,8 +117,9 @@ func TestWithoutPrivileges(t *testing.T) {
 	}
 }
 
-// TestOptional pins that a failure of what is optional is a warning, after which everything else is still changed.
-func TestOptional(t *testing.T) {
+// TestIgnoreErrors pins that a failure of a path with ignore-errors is a warning, after which everything else is still
+// changed.
+func TestIgnoreErrors(t *testing.T) {
 	dir := build(t, "tree/a", "tree/b", "tree/closed/x", "tree/sub/c", "theirs/x", "gone/shut/x", "gone/y")
 	reachable(dir)
 	for _, mine := range []string{"tree", "tree/a", "tree/sub", "tree/sub/c", "gone", "gone/y"} {
@@ -128,15 +129,15 @@ func TestOptional(t *testing.T) {
 	os.Chmod(dir+"/gone/shut", 0o755)
 	needsRoot(t)
 	for arg, want := range map[string]string{
-		"/tree#recursive&mode=0755&optional": "/tree: 3 failures ignored, the first: ", "/theirs/new#optional": "first: make " + dir + "/theirs/new: permission denied",
-		"/none#link=x&optional": "1 failure ignored", "/theirs/x#absent&optional": "1 failure ignored", "/gone#absent&optional": "2 failures ignored",
-		"/tree#mode=0755&recursive": "exit status 1", // without optional
+		"/tree#recursive&mode=0755&ignore-errors": "/tree: 3 failures ignored, the first: ", "/theirs/new#ignore-errors": "first: make " + dir + "/theirs/new: permission denied",
+		"/none#link=x&ignore-errors": "1 failure ignored", "/theirs/x#absent&ignore-errors": "1 failure ignored", "/gone#absent&ignore-errors": "2 failures ignored",
+		"/tree#mode=0755&recursive": "exit status 1", // without it
 	} {
 		child := soak.Child("PREPARE=" + dir + arg)
 		child.Path = "/proc/self/exe" // whose own directory is closed to others
 		child.SysProcAttr.Credential = &syscall.Credential{Uid: 1000, Gid: 1000}
 		log, err := child.CombinedOutput()
-		if text := fmt.Sprint(string(log), err); !strings.Contains(text, want) || err != nil && strings.Contains(arg, "optional") {
+		if text := fmt.Sprint(string(log), err); !strings.Contains(text, want) || err != nil && strings.Contains(arg, "ignore-errors") {
 			t.Errorf("%s: %s, want %q", arg, text, want)
 		}
 	}

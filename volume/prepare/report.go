@@ -23,7 +23,7 @@ const (
 	looked  // files, right or not
 	skipped // directories that are right themselves, so that what is below counts as right
 	missing // paths that need not exist
-	ignored // failures of what is optional
+	ignored // failures of what has ignore-errors
 	counts
 )
 

@@ -32,7 +32,7 @@ var Settings = setting.List{
 	{Name: "name", Value: "PATTERN", Multi: true, Usage: "only what is below and has this name"},
 	{Name: "older-than", Value: "DURATION", Needs: "empty", Usage: "only files that were written longer ago; 0: all files, and no directories"},
 	{Name: "if-exists", Usage: "do nothing if it does not exist"},
-	{Name: "optional", Usage: "warn of what fails, and go on"},
+	{Name: "ignore-errors", Usage: "warn of what fails, and go on"},
 }
 
 // Kind is what a path should be.
@@ -65,7 +65,7 @@ type Path struct {
 	OnlyFiles      bool // of an Empty directory: what is in it and no directory is removed
 	OlderThan      time.Duration
 	IfExists       bool
-	Optional       bool // a failure is a warning
+	IgnoreErrors   bool // a failure is a warning
 }
 
 // unchanged is the owner that leaves the owner as it is.
@@ -82,7 +82,7 @@ func Parse(text string, flags setting.Settings) (Path, error) {
 		Path: name, Target: s.Get("link"), Owner: unchanged, Label: s.Get("selinux"),
 		Recursive: s.On("recursive"), OnRootMismatch: s.Get("recursive") != "", Children: s.On("children"),
 		Exclude: s["exclude"], Names: s["name"], IfExists: s.On("if-exists"),
-		OnlyFiles: s.On("older-than"), Optional: s.On("optional"),
+		OnlyFiles: s.On("older-than"), IgnoreErrors: s.On("ignore-errors"),
 	}
 	for name, kind := range map[string]Kind{"file": File, "absent": Absent, "empty": Empty, "link": Link} {
 		if s.On(name) {

@@ -516,7 +516,7 @@ than YAML.
     "exclude": {"flag": "--exclude", "kind": "list"},
     "olderThan": {"flag": "--older-than", "kind": "string"},
     "ifExists": {"flag": "--if-exists", "kind": "bool"},
-    "optional": {"flag": "--optional", "kind": "bool"},
+    "ignoreErrors": {"flag": "--ignore-errors", "kind": "bool"},
     "force": {"flag": "--force", "kind": "bool"},
     "dryRun": {"flag": "--dry-run", "kind": "bool"},
     "follow": {"flag": "--follow", "kind": "bool"},
