@@ -3,6 +3,7 @@ package convert
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -158,10 +159,10 @@ func dockerizeTarget(w shell.Word, g given, call *shell.Call, c *manifest.Contai
 
 const wait4xOptions = `i interval=; t timeout=; q quiet; l log-level=; no-color; backoff-policy=; backoff-exponential-coefficient=; backoff-exponential-max-interval=;
 	connection-timeout=; expect-status-code=; expect-body expect-body-regex=; expect-header=; request-header=; insecure-skip-tls-verify;
-	no-redirect; ca-file=; cert-file=; key-file=; h2c; expect-key=; request-method http-method=`
+	no-redirect; ca-file=; cert-file=; key-file=; h2c; expect-key=; request-method http-method=; insecure-transport; namespace=; task-queue=;
+	expect-ip=; n nameserver=`
 
-// wait4x is https://github.com/wait4x/wait4x: the servers that it pings with a login, and its own checks. Its timeout
-// is 10 s.
+// wait4x is https://github.com/wait4x/wait4x: its checks of one or several addresses. Its timeout is 10 s.
 func wait4x(words []shell.Word, c *manifest.Container) ([]Step, error) {
 	words, after := beforeDashes(words)
 	if err := noCommand(after); err != nil {
@@ -175,21 +176,34 @@ func wait4x(words []shell.Word, c *manifest.Container) ([]Step, error) {
 		return nil, &shell.Error{Word: "wait4x", Why: "not called with a kind of server and an address"}
 	}
 	kind, _ := g.args[0].Literal()
-	check := wait4xKinds[kind]
-	if check == nil {
-		return nil, stop(g.args[0], "a kind of server of wait4x that is not translated")
+	addresses := g.args[1:]
+	if kind == "dns" || kind == "temporal" {
+		sub, _ := addresses[0].Literal()
+		kind, addresses = kind+" "+sub, addresses[1:]
 	}
-	s := wait("the same check of the same addresses")
-	for _, w := range g.args[1:] {
+	check := wait4xKinds[kind]
+	switch {
+	case check == nil:
+		return nil, stop(g.args[0], "a kind of server of wait4x that is not translated")
+	case len(addresses) == 0:
+		return nil, &shell.Error{Word: "wait4x", Why: "not called with a kind of server and an address"}
+	}
+	s, err := check(addresses[0], g, c)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range addresses[1:] {
 		one, err := check(w, g, c)
 		if err != nil {
 			return nil, err
 		}
 		s.add(one)
 	}
-	if s.Flags, err = deadline(g.get("t"), "10s"); err != nil {
+	timeout, err := deadline(g.get("t"), "10s")
+	if err != nil {
 		return nil, err
 	}
+	s.Flags = append(s.Flags, timeout...)
 	if w := g.get("connection-timeout"); w != nil {
 		text, ok := w.Literal()
 		if _, err := duration.Parse(text); !ok || err != nil {
@@ -208,11 +222,20 @@ var wait4xKinds = map[string]func(w shell.Word, g given, c *manifest.Container) 
 		}
 		return tcp("tcp", host, port, c)
 	},
-	"http":       wait4xHTTP,
-	"postgresql": wait4xURL("postgres", "postgresql"),
-	"mongodb":    wait4xURL("mongodb"),
-	"rabbitmq":   wait4xURL("amqp", "amqps"),
-	"redis":      wait4xRedis,
+	"http":            wait4xHTTP,
+	"postgresql":      wait4xURL("postgres", "postgresql"),
+	"mongodb":         wait4xURL("mongodb"),
+	"mysql":           wait4xMySQL,
+	"rabbitmq":        wait4xURL("amqp", "amqps"),
+	"redis":           wait4xRedis,
+	"kafka":           wait4xKafka,
+	"influxdb":        wait4xInfluxDB,
+	"temporal server": wait4xTemporal,
+	"temporal worker": wait4xTemporal,
+	"dns A":           wait4xDNS("A"),
+	"dns a":           wait4xDNS("A"),
+	"dns AAAA":        wait4xDNS("AAAA"),
+	"dns aaaa":        wait4xDNS("AAAA"),
 }
 
 // wait4xHTTP is any answer without --expect-status-code, at the end of redirects.
@@ -269,32 +292,196 @@ func wait4xURL(schemes ...string) func(w shell.Word, g given, c *manifest.Contai
 		if !slices.Contains(schemes, scheme) {
 			return Step{}, stop(w[:1], "not a URL of such a server")
 		}
-		rest := behind(w, len(scheme)+len("://"))
-		login, rest, err := cutWord(rest, "@")
+		login, rest, err := cutWord(behind(w, len(scheme)+len("://")), "@")
 		if err != nil {
 			return Step{}, stop(shell.Word{{Text: scheme + "://"}}, "a URL without a user")
 		}
-		user, password, err := cutWord(login, ":")
-		if err != nil {
-			user, password = login, nil
-		}
-		at, err := credentials(user, password, c)
+		written, _, err := urlParts(rest, scheme+"://", c)
 		if err != nil {
 			return Step{}, err
 		}
-		written, _, err := urlParts(rest, scheme+"://", c)
-		s := wait("the same login", scheme+"://"+at+written)
-		s.Differs = []string{attemptEnds}
-		return s, err
+		return logsIn(scheme, login, written, c)
 	}
 }
 
-// wait4xRedis is a PING, and a key whose value matches.
-func wait4xRedis(w shell.Word, g given, c *manifest.Container) (Step, error) {
-	if g.has("expect-key") {
-		return Step{}, stop(g.get("expect-key"), "an expected key")
+// logsIn returns the step that waits for a login with USER:PASSWORD at a server.
+func logsIn(scheme string, login shell.Word, server string, c *manifest.Container) (Step, error) {
+	user, password, err := cutWord(login, ":")
+	if err != nil {
+		user, password = login, nil
 	}
-	if _, _, err := cutWord(w, "@"); err == nil {
+	at, err := credentials(user, password, c)
+	s := wait("the same login", scheme+"://"+at+server)
+	s.Differs = []string{attemptEnds}
+	return s, err
+}
+
+// wait4xMySQL is a login with a DSN of Go's driver, USER:PASSWORD@tcp(HOST:PORT)/DATABASE.
+//
+// https://github.com/go-sql-driver/mysql#dsn-data-source-name
+func wait4xMySQL(w shell.Word, _ given, c *manifest.Container) (Step, error) {
+	login, rest, err := cutWord(w, "@tcp(")
+	if err != nil {
+		return Step{}, stop(w[:1], "not USER:PASSWORD@tcp(HOST:PORT)/DATABASE")
+	}
+	address, database, err := cutWord(rest, ")/")
+	if err != nil {
+		return Step{}, err
+	}
+	if _, _, err := cutWord(database, "?"); err == nil {
+		return Step{}, stop(database, "parameters of Go's driver")
+	}
+	host, port, err := cutWord(address, ":")
+	if err != nil {
+		host, port = address, nil
+	}
+	server, err := hostPort(host, port, c)
+	if err != nil {
+		return Step{}, err
+	}
+	if len(database) > 0 {
+		name, err := namePlace.in(database, c)
+		if err != nil {
+			return Step{}, err
+		}
+		server += "/" + name
+	}
+	return logsIn("mysql", login, server, c)
+}
+
+// wait4xKafka asks one broker for the list of all.
+func wait4xKafka(w shell.Word, g given, c *manifest.Container) (s Step, err error) {
+	const scheme = "kafka://"
+	if !strings.HasPrefix(leading(w), scheme) {
+		return Step{}, stop(w, "not a URL of such a server")
+	}
+	broker, query, mechanism := behind(w, len(scheme)), "", ""
+	if before, after, err := cutWord(broker, "?authMechanism="); err == nil {
+		text, _ := after.Literal()
+		if mechanism = strings.ToUpper(text); mechanism != "SCRAM-SHA-256" && mechanism != "SCRAM-SHA-512" {
+			return Step{}, stop(after, "a mechanism that wait4x does not know")
+		}
+		broker, query = before, "#mechanism="+mechanism
+	}
+	login, address, err := cutWord(broker, "@")
+	if err != nil {
+		login, address = nil, broker
+	}
+	host, port, err := cutWord(address, ":")
+	if err != nil {
+		return Step{}, err
+	}
+	server, err := hostPort(host, port, c)
+	switch {
+	case err != nil:
+		return Step{}, err
+	case mechanism == "": // without one, wait4x ignores the login
+		s = wait("the broker answers", scheme+server)
+	case login == nil:
+		return Step{}, stop(w[:1], "a mechanism without a login")
+	default:
+		if s, err = logsIn("kafka", login, server+query, c); err != nil {
+			return Step{}, err
+		}
+	}
+	s.differs("a broker without a controller of the cluster is not ready")
+	return s, nil
+}
+
+// wait4xInfluxDB is a ping, which needs no login.
+func wait4xInfluxDB(w shell.Word, _ given, c *manifest.Container) (Step, error) {
+	const scheme = "http://"
+	if !strings.HasPrefix(leading(w), scheme) {
+		return Step{}, stop(w, "not a URL of such a server without TLS")
+	}
+	host, port, err := cutWord(behind(w, len(scheme)), ":")
+	if err != nil {
+		return Step{}, err
+	}
+	server, err := hostPort(host, port, c)
+	s := wait("the server answers", "influxdb://"+server)
+	s.differs("the server must also say that it is healthy")
+	return s, err
+}
+
+// wait4xTemporal asks the frontend for its health, or for the pollers of a task queue.
+func wait4xTemporal(w shell.Word, g given, c *manifest.Container) (Step, error) {
+	host, port, err := cutWord(w, ":")
+	if err != nil {
+		return Step{}, err
+	}
+	server, err := hostPort(host, port, c)
+	if err != nil {
+		return Step{}, err
+	}
+	var settings []string
+	switch {
+	case g.has("insecure-transport"):
+	case g.has("insecure-skip-tls-verify"):
+		settings = append(settings, "tls", "insecure")
+	default:
+		settings = append(settings, "tls")
+	}
+	s := wait("the frontend is serving")
+	for _, name := range []string{"namespace", "task-queue"} {
+		if !g.has(name) {
+			continue
+		}
+		text, err := settingPlace.in(g.get(name), c)
+		if err != nil {
+			return Step{}, err
+		}
+		settings = append(settings, name+"="+text)
+		s.Why = "a worker polls the queue"
+	}
+	if s.Args = []string{"temporal://" + server}; len(settings) > 0 {
+		s.Args[0] += "#" + strings.Join(settings, "&")
+	}
+	return s, nil
+}
+
+// wait4xDNS is a record of one type, which may have to be one of several addresses.
+func wait4xDNS(kind string) func(w shell.Word, g given, c *manifest.Container) (Step, error) {
+	return func(w shell.Word, g given, c *manifest.Container) (Step, error) {
+		switch {
+		case g.has("n"):
+			return Step{}, stop(g.get("n"), "a name server of its own")
+		case len(g.options["expect-ip"]) > 1:
+			return Step{}, stop(g.get("expect-ip"), "one of several addresses, where initbox would wait for all of them")
+		}
+		s, err := dns(w, false, c)
+		if err != nil {
+			return Step{}, err
+		}
+		s.Flags = append(s.Flags, Flag{"type", kind})
+		if ip := g.get("expect-ip"); ip != nil {
+			text, ok := ip.Literal()
+			if address, err := netip.ParseAddr(text); !ok || err != nil || address.String() != text {
+				return Step{}, stop(ip, "not an address as wait4x compares it")
+			}
+			s.Flags = append(s.Flags, Flag{"expect", text})
+		}
+		return s, nil
+	}
+}
+
+// wait4xRedis is a PING, and perhaps a key.
+func wait4xRedis(w shell.Word, g given, c *manifest.Container) (Step, error) {
+	s, err := wait4xPing(w, g, c)
+	key := g.get("expect-key")
+	if err != nil || key == nil {
+		return s, err
+	}
+	if text, ok := key.Literal(); !ok || strings.Contains(text, "=") {
+		return Step{}, stop(key, "a key whose value is compared")
+	}
+	name, err := settingPlace.in(key, c)
+	s.Args[0] += "#key=" + name
+	return s, err
+}
+
+func wait4xPing(w shell.Word, g given, c *manifest.Container) (Step, error) {
+	if _, _, err := cutWord(w, "@"); err == nil || len(w) == 1 && w[0].Env != "" {
 		return wait4xURL("redis", "rediss")(w, g, c)
 	}
 	scheme, _, found := strings.Cut(leading(w), "://")
