@@ -178,9 +178,15 @@ func gitTool(words []shell.Word, c *manifest.Container) ([]Step, error) {
 
 // programTool returns the tool that is a program of this package.
 func programTool(name string, f fileCommand) tool {
+	return settled(func(words []shell.Word, c *manifest.Container) ([]Step, error) {
+		return deferred(f)(&shell.Call{Name: name, Path: name, Args: words}, c)
+	})
+}
+
+// settled is a tool whose steps depend on what those before have made.
+func settled(t tool) tool {
 	return func(words []shell.Word, c *manifest.Container) ([]Step, error) {
-		call := &shell.Call{Name: name, Path: name, Args: words}
-		steps, err := deferred(f)(call, c)
+		steps, err := t(words, c)
 		if err != nil {
 			return nil, err
 		}

@@ -40,5 +40,6 @@ var (
 		"k8s-sidecar": compatible("kube-get", "k8s-sidecar", translate.K8sSidecar),
 		"git":         gitTool, // alpine/git, bitnami/git
 		"curl":        programTool("curl", (*files).curl),
+		"gomplate":    gomplate,
 	}
 )

@@ -179,7 +179,7 @@ func fileSteps(t *testing.T, script string, c *manifest.Container) ([]Step, erro
 	t.Helper()
 	var steps []Step
 	for _, call := range calls(t, script) {
-		f, ok := fileCommands[call.Name]
+		f, ok := commandOf(call.Name)
 		if !ok {
 			t.Fatalf("no command %s", call.Name)
 		}
@@ -555,6 +555,14 @@ var fileCases = []fileCase{
 	{script: "envsubst '$SUB $PASSWORD' < /config/a > /empty/a", want: "render /config/a:/empty/a --engine=envsubst --vars=$SUB $PASSWORD --missing-key=zero --secret-env=PASSWORD --mode=0644"},
 	{script: "envsubst '$MAYBE' < /config/a > /empty/a", stops: "MAYBE"},
 	{script: "envsubst > /empty/a", stops: "what it reads is not a file"},
+	{script: "dockerize -template /config/a.tmpl:/empty/a", want: "render /config/a.tmpl:/empty/a --compat=dockerize --secret-env=PASSWORD --mode=0644", differs: "that is not set is an error"},
+	{script: "dockerize -template /config/a:/empty/a -delims '<%:%>' -no-overwrite -wait tcp://db:5432 -timeout 1m", want: "render /config/a:/empty/a --compat=dockerize --delims=<%:%> --no-overwrite --secret-env=PASSWORD --mode=0644 -- wait-for-service tcp://db:5432 --timeout=1m", differs: "exists"},
+	{script: "dockerize -template /config/a:/empty/a -delims '<%'", stops: "not two delimiters"},
+	{script: "dockerize -template /config/a", stops: "goes to the log"},
+	{script: "dockerize -template a:/empty/a", stops: "relative to the working directory"},
+	{script: "dockerize -template /data/a:/empty/a", stops: "perhaps a directory"},
+	{script: "dockerize -template /config:/empty", stops: "perhaps a directory"},
+	{script: "dockerize -template /config/a:/opt/a", stops: "in no volume"},
 
 	{script: "sysctl -w vm.max_map_count=262144", want: "sysctl vm.max_map_count=262144"},
 	{script: "sysctl -w a.b=1; sysctl -w c.d='1 2'", want: "sysctl a.b=1 c.d=1 2"},

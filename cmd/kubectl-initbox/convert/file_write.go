@@ -402,19 +402,13 @@ func (k *files) envsubst(call *shell.Call) ([]Step, error) {
 		return nil, err
 	}
 	to, appended, err := k.output(call)
-	if err != nil {
-		return nil, err
-	}
-	switch err := k.writable(to); {
+	switch {
 	case err != nil:
 		return nil, err
-	case appended || from.pattern != "" || to.pattern != "" || to.slash || k.kind(to) == directory || from.value == to.value:
+	case appended:
 		return nil, stop(to.word, "not a file that it writes as a whole")
-	case strings.ContainsAny(from.value+to.value, "#%"):
-		return nil, stop(to.word, "a character that would have another meaning in initbox's arguments")
 	}
-	s := Step{Subcommand: "render", Writes: true, Inside: k.inImage(from), Args: []string{from.text + ":" + to.text}, Why: "render replaces the same variables"}
-	s.Flags = []Flag{{"engine", "envsubst"}}
+	flags := []Flag{{"engine", "envsubst"}}
 	if len(words) == 1 {
 		vars, ok := words[0].Literal()
 		if !ok {
@@ -425,26 +419,93 @@ func (k *files) envsubst(call *shell.Call) ([]Step, error) {
 				return nil, stop(words[0], "the variable "+name[1]+": "+v.why)
 			}
 		}
-		s.Flags = append(s.Flags, Flag{"vars", escape(vars, false)}, Flag{"missing-key", "zero"})
-	} else {
+		flags = append(flags, Flag{"vars", escape(vars, false)}, Flag{"missing-key", "zero"})
+	}
+	s, err := k.rendered(from, to, flags)
+	if err != nil {
+		return nil, err
+	}
+	s.Why = "render replaces the same variables"
+	if len(words) == 0 {
 		s.differs("a variable of the template that is not set is an error, where envsubst writes nothing")
 	}
-	if from.volume == nil || from.volume.ConfigMap == nil {
-		s.Flags = append(s.Flags, Flag{"mode", "0644"})
+	return []Step{s}, nil
+}
+
+// rendered returns the step that makes a file of a template with the variables of the container.
+func (k *files) rendered(from, to location, flags []Flag) (Step, error) {
+	switch err := k.writable(to); {
+	case err != nil:
+		return Step{}, err
+	case from.pattern != "" || to.pattern != "" || to.slash || k.kind(to) == directory || from.value == to.value:
+		return Step{}, stop(to.word, "not a file that it writes as a whole")
+	case strings.ContainsAny(from.value+to.value, "#%"):
+		return Step{}, stop(to.word, "a character that would have another meaning in initbox's arguments")
 	}
+	s := Step{Subcommand: "render", Writes: true, Inside: k.inImage(from), Args: []string{from.text + ":" + to.text}, Flags: flags}
+	secrets := []Flag(nil)
 	for _, e := range k.c.Env {
 		if lookup(e.Name, k.c).origin == inSecret {
-			s.Flags = append(s.Flags, Flag{"secret-env", e.Name})
+			secrets = append(secrets, Flag{"secret-env", e.Name})
 		}
 	}
-	if slices.ContainsFunc(s.Flags, func(f Flag) bool { return f.Name == "secret-env" }) && !slices.Contains(s.Flags, Flag{"mode", "0644"}) {
+	s.Flags = append(s.Flags, secrets...)
+	if from.volume == nil || from.volume.ConfigMap == nil || len(secrets) > 0 {
 		s.Flags = append(s.Flags, Flag{"mode", "0644"})
 	}
 	s.differs(k.linkNote(to)...)
 	k.replaces(copying{}, to, &s)
 	k.made(to, file)
 	delete(k.contents, to.value)
-	return []Step{s}, nil
+	return s, nil
+}
+
+// gomplate is not converted: its template is in an image or a ConfigMap, and has to be changed.
+func gomplate([]shell.Word, *manifest.Container) ([]Step, error) {
+	return nil, &shell.Error{Word: "gomplate", Why: "some of its functions have other names in render, or another order of arguments, so that the template must change"}
+}
+
+// dockerizeTemplates returns the steps that dockerize -template SRC:DST takes before it waits.
+func dockerizeTemplates(g given) (steps []Step) {
+	for _, w := range g.options["template"] {
+		steps = append(steps, Step{settle: func(k *files) ([]Step, error) {
+			src, dst, err := cutWord(w, ":")
+			switch {
+			case err != nil:
+				return nil, stop(w, "a template whose result goes to the log")
+			case !strings.HasPrefix(leading(src), "/") || !strings.HasPrefix(leading(dst), "/"):
+				return nil, stop(w, "a path that is relative to the working directory")
+			}
+			from, err := k.place(src, &shell.Call{})
+			if err != nil {
+				return nil, err
+			}
+			to, err := k.place(dst, &shell.Call{})
+			switch {
+			case err != nil:
+				return nil, err
+			case k.kind(from) != file && !k.mountedFile(from):
+				return nil, stop(src, "perhaps a directory, of which initbox renders only the files that end in .tmpl")
+			}
+			flags := []Flag{{"compat", "dockerize"}}
+			if delims := g.get("delims"); delims != nil {
+				text, ok := delims.Literal()
+				if !ok || strings.Count(text, ":") != 1 || strings.ContainsAny(text, "$") {
+					return nil, stop(delims, "not two delimiters")
+				}
+				flags = append(flags, Flag{"delims", text})
+			}
+			if g.has("no-overwrite") {
+				flags = append(flags, Flag{"no-overwrite", ""})
+			}
+			s, err := k.rendered(from, to, flags)
+			s.Why = "render has dockerize's functions"
+			s.differs("a variable of the template that is not set is an error, where dockerize writes <no value>",
+				"a template that asks with exists for a file of the container is an error")
+			return []Step{s}, err
+		}})
+	}
+	return steps
 }
 
 var envsubstName = lazy.Regexp(`\$\{?([A-Za-z_][A-Za-z0-9_]*)`)

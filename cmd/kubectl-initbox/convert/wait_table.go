@@ -70,7 +70,7 @@ var (
 		"wait4x":         asCommand(wait4x),
 	}
 	waitTools = map[string]tool{
-		"dockerize":             dockerize,
+		"dockerize":             settled(dockerize),
 		"k8s-wait-for":          k8sWaitFor,
 		"wait_for.sh":           k8sWaitFor,
 		"kubernetes-entrypoint": kubernetesEntrypoint,

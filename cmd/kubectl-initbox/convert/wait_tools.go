@@ -96,17 +96,23 @@ func waitForIt(words []shell.Word, c *manifest.Container) ([]Step, error) {
 	return []Step{s}, err
 }
 
-// dockerize is jwilder/dockerize with -wait: https://github.com/jwilder/dockerize. Its timeout is 10 s.
+// dockerize is jwilder/dockerize, which makes files of templates and then waits, for 10 s:
+// https://github.com/jwilder/dockerize
 func dockerize(words []shell.Word, c *manifest.Container) ([]Step, error) {
-	g, err := optionsOf("wait=; timeout=; wait-retry-interval=; wait-http-header=").readGo(words)
-	switch {
-	case err != nil:
+	g, err := optionsOf("wait=; timeout=; wait-retry-interval=; wait-http-header=; template=; delims=; no-overwrite").readGo(words)
+	if err != nil {
 		return nil, err
-	case len(g.options["wait"]) == 0:
-		return nil, &shell.Error{Word: "dockerize", Why: "without -wait there is nothing to wait for"}
 	}
 	if err := noCommand(g.args); err != nil {
 		return nil, err
+	}
+	steps := dockerizeTemplates(g)
+	switch {
+	case len(g.options["wait"]) > 0:
+	case len(steps) > 0:
+		return steps, nil
+	default:
+		return nil, &shell.Error{Word: "dockerize", Why: "without -wait and -template it does nothing"}
 	}
 	s := wait("the same targets, all at once")
 	call := &shell.Call{Name: "dockerize"}
@@ -118,7 +124,7 @@ func dockerize(words []shell.Word, c *manifest.Container) ([]Step, error) {
 		s.add(one)
 	}
 	s.Flags, err = deadline(g.get("timeout"), "10s")
-	return []Step{s}, err
+	return append(steps, s), err
 }
 
 // add adds what another step waits for.
