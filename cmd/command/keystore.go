@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -51,6 +52,7 @@ Examples:
 			textFlag("pem", "`FILE` to write with the key and its chain as PEM", categoryStores, &o.PEM),
 			textFlag("alias", "`NAME` of the key in the stores", categoryStores, &o.Alias),
 			textFlag("password-file", "`FILE` with the password of the stores (default changeit); with it, the key in --pem is encrypted, too", categoryStores, &o.PasswordFile),
+			textFlag("password-env", "`NAME` of the environment variable that has it instead", categoryStores, &o.PasswordEnv),
 			onFlag("dry-run", "say what would change", categoryStores, &o.DryRun),
 		}, out.flags(categoryStores, "0600"), side.flags(sidecarTexts{
 			look: "look for a renewed certificate, key or password at least this often", changed: "a store has changed",
@@ -70,6 +72,7 @@ Examples:
 			}
 			o.Follow, o.Attr.Mode = out.follow, out.of(0o600)
 			o.Attr.UID, o.Attr.GID = out.ids()
+			o.Getenv = os.Getenv
 			if err := o.Check(); err != nil {
 				return nil, usageError{err}
 			}

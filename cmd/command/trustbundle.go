@@ -44,6 +44,7 @@ Examples:
 			textFlag("pkcs12", "`FILE` in PKCS#12, for Java and others", categoryFiles, &o.PKCS12),
 			textFlag("hash-dir", "`DIR` with a file for each certificate and OpenSSL's links by hash, as for SSL_CERT_DIR", categoryFiles, &o.HashDir),
 			textFlag("password-file", "`FILE` with the password of the stores that are written (default: the password changeit)", categoryFiles, &o.PasswordFile),
+			textFlag("password-env", "`NAME` of the environment variable that has it instead", categoryFiles, &o.PasswordEnv),
 			onFlag("drop-expired", "leave out certificates that have expired", categoryFiles, &o.DropExpired),
 			onFlag("dry-run", "say what would change", categoryFiles, &o.DryRun),
 			textFlag("kubeconfig", "`FILE` that says where the cluster is, as for kubectl (default: $KUBECONFIG, or the Pod's own cluster)", categoryFiles, &o.Cluster.Kubeconfig),

@@ -10,6 +10,7 @@ package secret
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -34,4 +35,21 @@ func Read(name string) (string, error) {
 		return "", f
 	}
 	return strings.TrimRight(string(data), "\r\n"), nil
+}
+
+// Password returns the password that a file has, without line breaks at its end, or an environment variable, as it is.
+// It is "" if neither is named. A file or a variable without one is an error.
+func Password(file, variable string, getenv func(name string) string) (password string, err error) {
+	switch {
+	case file != "":
+		if password, err = Read(file); err == nil && password == "" {
+			err = fmt.Errorf("password file %s: it is empty", failure.Printable(file))
+		}
+	case variable != "":
+		if password = getenv(variable); password == "" {
+			err = failure.WithHint(fmt.Errorf("the environment variable %s, for the password, is not set, or is empty", failure.Printable(variable)),
+				"set it in the container's env, from a key of a Secret")
+		}
+	}
+	return password, err
 }

@@ -11,6 +11,7 @@
 package keystore
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
@@ -41,6 +42,8 @@ type Options struct {
 	PKCS12, JKS, PEM string // the files to write
 	Alias            string // of the key
 	PasswordFile     string // the password of the stores, and of the key in PEM; "" is [certs.DefaultPassword], and none for PEM
+	PasswordEnv      string // the variable that has it
+	Getenv           func(name string) string
 
 	Attr   stage.Attr
 	Follow bool // follow symbolic links to the directories of the stores
@@ -83,7 +86,7 @@ type output struct {
 
 // keyPEM is the file in PEM. Only a password that was chosen encrypts it.
 func (o Options) keyPEM(key *certs.Key, _ []certs.Entry, password string) ([]byte, error) {
-	if o.PasswordFile == "" {
+	if o.PasswordFile+o.PasswordEnv == "" {
 		password = ""
 	}
 	return certs.KeyPEM(key, password)
@@ -112,6 +115,8 @@ func (o Options) Check() error {
 	switch {
 	case o.CertFile == "":
 		return failure.WithHint(errors.New("no certificate given"), "give one with --cert-file, as in --cert-file /tls/tls.crt --key-file /tls/tls.key")
+	case o.PasswordFile != "" && o.PasswordEnv != "":
+		return errors.New("--password-file and --password-env are mutually exclusive")
 	case len(seen) == 0:
 		return failure.WithHint(errors.New("no store given"), "give one with --pkcs12, --jks or --pem")
 	}
@@ -155,14 +160,8 @@ func Run(o Options) (Result, error) {
 
 // password returns that of the stores.
 func (o Options) password() (string, error) {
-	if o.PasswordFile == "" {
-		return certs.DefaultPassword, nil
-	}
-	password, err := secret.Read(o.PasswordFile)
-	if err == nil && password == "" {
-		err = failure.WithHint(fmt.Errorf("password file %s: it is empty", failure.Printable(o.PasswordFile)), "a store needs a password; without --password-file it is "+certs.DefaultPassword)
-	}
-	return password, err
+	password, err := secret.Password(o.PasswordFile, o.PasswordEnv, o.Getenv)
+	return cmp.Or(password, certs.DefaultPassword), err
 }
 
 // write puts one store in place.

@@ -36,7 +36,8 @@ type Options struct {
 	JKS          string
 	PKCS12       string
 	HashDir      string // directory for OpenSSL
-	PasswordFile string // of the stores that are written; without it, the password is changeit
+	PasswordFile string // of the stores that are written; without it and PasswordEnv, the password is changeit
+	PasswordEnv  string // the variable that has it
 
 	DropExpired bool // leave out certificates that have expired
 	DryRun      bool // only compare
@@ -94,6 +95,8 @@ func (o Options) Check() error {
 		return failure.WithHint(errors.New("nothing to write"), "give at least one of --pem, --jks, --pkcs12 and --hash-dir")
 	case len(slices.Compact(outputs)) < len(outputs):
 		return errors.New("two outputs have the same path")
+	case o.PasswordFile != "" && o.PasswordEnv != "":
+		return errors.New("--password-file and --password-env are mutually exclusive")
 	case o.HashDir != "" && slices.ContainsFunc(outputs, func(path string) bool { return filepath.Dir(path) == filepath.Clean(o.HashDir) }):
 		return errors.New("the directory of --hash-dir is for its certificates alone: write the other files elsewhere")
 	}
@@ -110,16 +113,11 @@ func (o Options) Check() error {
 // Run reads all sources, and then writes the outputs. What is right already is not written again.
 func Run(ctx context.Context, o Options) ([]Written, error) {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	password := certs.DefaultPassword
-	if o.PasswordFile != "" {
-		var err error
-		if password, err = secret.Read(o.PasswordFile); err != nil {
-			return nil, err
-		}
-		if password == "" {
-			return nil, fmt.Errorf("password file %s is empty", failure.Printable(o.PasswordFile))
-		}
+	password, err := secret.Password(o.PasswordFile, o.PasswordEnv, o.Getenv)
+	if err != nil {
+		return nil, err
 	}
+	password = cmp.Or(password, certs.DefaultPassword)
 	entries, err := o.collect(ctx)
 	if err != nil {
 		return nil, err
