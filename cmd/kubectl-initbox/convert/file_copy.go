@@ -71,11 +71,17 @@ func (k *files) install(call *shell.Call) ([]Step, error) {
 }
 
 func (k *files) copyAll(c copying, sources []location, to location) ([]Step, error) {
+	if added, err := k.addsAnchors(sources, to); added {
+		return nil, err
+	}
 	if err := k.writable(to); err != nil {
 		return nil, err
 	}
 	if err := noPattern(to); err != nil {
 		return nil, err
+	}
+	if k.unread != nil && len(sources) == 1 {
+		return k.copyUpdated(c, sources[0], to)
 	}
 	var steps []Step
 	for _, from := range sources {

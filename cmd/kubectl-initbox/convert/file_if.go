@@ -71,15 +71,18 @@ func (k *files) conditional(t fileTest, then []Step) ([]Step, error) {
 	case p.mount == nil && !t.holds:
 		return nil, stop(t.path, "whether it exists depends on the image")
 	}
-	before := maps.Clone(k.kinds)
+	before, updated, added := maps.Clone(k.kinds), k.updated, len(slices.Concat(slices.Collect(maps.Values(k.added))...))
 	if t.holds && t.op != "-e" && before[p.value] == unknown {
 		k.kinds[p.value] = map[string]kind{"-f": file, "-d": directory, "ls": directory}[t.op]
 	}
 	k.guarded = p.value
 	steps, err := k.settle(then)
 	k.guarded = ""
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case k.updated != updated || added != len(slices.Concat(slices.Collect(maps.Values(k.added))...)):
+		return nil, t.stop()
 	}
 	for path, what := range k.kinds { // that it has made may be there or not
 		if before[path] != what && !(path == p.value && !t.holds) {

@@ -31,7 +31,11 @@ type files struct {
 	guarded   string          // the path that a condition is about, which what follows makes or changes
 	texts     map[string]bool // files whose whole text a step has written, by place.value
 	contents  map[string]content
-	flat      map[string]bool // directories with nothing but files that a step has copied, by place.value
+	flat      map[string]bool       // directories with nothing but files that a step has copied, by place.value
+	stores    map[string]store      // files of certificates, by place.value
+	added     map[string][]location // certificates that were copied into the image, by distribution.anchors
+	updated   *distribution         // whose program has changed the certificates of the image
+	unread    shell.Word            // a path of the call to what it has changed, unless the command takes care of that
 }
 
 // fileCommand is a [command] that needs to know what the ones before it have made.
@@ -42,6 +46,9 @@ func deferred(f fileCommand) command {
 	return func(call *shell.Call, c *manifest.Container) ([]Step, error) {
 		return []Step{{settle: func(k *files) ([]Step, error) {
 			steps, err := f(k, call)
+			if err == nil && k.unread != nil {
+				err = stop(k.unread, "what update-ca-certificates or update-ca-trust has changed in the image")
+			}
 			return steps, at(call, err)
 		}}}, nil
 	}
@@ -58,7 +65,7 @@ func at(call *shell.Call, err error) error {
 // settle returns the steps of a container, now that all are known: those of file commands are understood by what the
 // ones before have made, and neighbours are joined.
 func settle(steps []Step, c *manifest.Container) ([]Step, error) {
-	k := &files{c: c, kinds: map[string]kind{}, downloads: map[string]*download{}, flat: map[string]bool{}, texts: map[string]bool{}, contents: map[string]content{}}
+	k := &files{c: c, kinds: map[string]kind{}, downloads: map[string]*download{}, flat: map[string]bool{}, texts: map[string]bool{}, contents: map[string]content{}, stores: map[string]store{}, added: map[string][]location{}}
 	settled, err := k.settle(steps)
 	if err != nil {
 		return nil, err
@@ -104,13 +111,13 @@ func (k *files) appended(settled, more []Step) (_ []Step, err error) {
 		}
 		i := len(settled) - 1
 		for i >= 0 && settled[i].writes != s.writes {
-			if settled[i].Subcommand != "render" || settled[i].writes == "" {
-				return nil, &shell.Error{Word: ">> " + s.writes, Why: "a command between this and the one that writes the beginning of the file may read it"}
+			if settled[i].Subcommand != s.Subcommand || settled[i].writes == "" {
+				return nil, &shell.Error{Word: s.writes, Why: "a command between this and the one that writes the beginning of the file may read it"}
 			}
 			i--
 		}
 		if i < 0 {
-			return nil, &shell.Error{Word: ">> " + s.writes, Why: "the file is written elsewhere"}
+			return nil, &shell.Error{Word: s.writes, Why: "the file is written elsewhere"}
 		}
 		settled[i] = s.appends(settled[i])
 	}
@@ -127,10 +134,10 @@ func without(settled []Step, s Step) ([]Step, error) {
 			}
 			return settled[:i], nil
 		case before.Subcommand != "copy" && before.Subcommand != "render":
-			return nil, &shell.Error{Word: "sed " + s.writes, Why: "a command between this and the one that made the file may have changed it"}
+			return nil, &shell.Error{Word: s.writes, Why: "a command between this and the one that made the file may have changed it"}
 		}
 	}
-	return nil, &shell.Error{Word: "sed " + s.writes, Why: "the file is made elsewhere"}
+	return nil, &shell.Error{Word: s.writes, Why: "the file is made elsewhere"}
 }
 
 // made records what a step has made, and that everything above it is a directory.
@@ -144,6 +151,7 @@ func (k *files) made(p location, what kind) {
 		}
 	}
 	k.kinds[p.value] = what
+	delete(k.stores, p.value)
 	if what == absent {
 		return
 	}

@@ -339,8 +339,8 @@ func (k *files) cat(call *shell.Call) ([]Step, error) {
 			return nil, err
 		}
 		return k.writeText(call, p, t, appended)
-	case len(words) == 0 || appended:
-		return nil, &shell.Error{Word: "cat", Why: "what it reads, or adds to, is not known"}
+	case len(words) == 0:
+		return nil, &shell.Error{Word: "cat", Why: "what it reads is not known"}
 	}
 	sources, err := k.placesOf(words, call)
 	if err != nil {
@@ -348,6 +348,9 @@ func (k *files) cat(call *shell.Call) ([]Step, error) {
 	}
 	if value := sources[0].value; len(sources) == 1 && value == "/dev/null" {
 		return k.writeText(call, p, template{}, false)
+	}
+	if appended {
+		return k.bundle(call, sources, p, true)
 	}
 	return k.concatenate(call, sources, p)
 }
@@ -361,19 +364,16 @@ func unsplit(w shell.Word) shell.Word {
 	return w
 }
 
-// concatenate copies one file, or several of one mounted volume in their order.
+// concatenate copies one file, or several of one mounted volume in their order, or joins certificates.
 func (k *files) concatenate(call *shell.Call, sources []location, to location) ([]Step, error) {
-	if err := noPattern(sources[0]); len(sources) == 1 && err == nil {
+	if err := noPattern(sources[0]); len(sources) == 1 && err == nil && k.unread == nil {
 		steps, err := k.copyAll(copying{mode: "mode=0644", exactTarget: true, follow: true}, sources, to)
 		return steps, err
 	}
 	dir, text := path.Dir(sources[0].value), template{}
 	for _, from := range sources {
-		switch {
-		case from.pattern != "":
-			return nil, stop(from.word, "a pattern: in which order is not known")
-		case !from.flat() || path.Dir(from.value) != dir || strings.Contains(from.value, "\x00"):
-			return nil, stop(from.word, "not a file in the same ConfigMap or Secret as the others")
+		if from.pattern != "" || !from.flat() || path.Dir(from.value) != dir || strings.Contains(from.value, "\x00") {
+			return k.bundle(call, sources, to, false)
 		}
 		text.add(template{text: "{{ .Files.Get " + strconv.Quote(path.Base(from.value)) + " }}"})
 	}

@@ -8,6 +8,9 @@ import (
 
 // pkiCommands are the commands that make certificates, keys and passwords, and stores of them.
 var pkiCommands = map[string]command{
+	"update-ca-certificates": deferred((*files).updateCertificates),
+	"update-ca-trust":        deferred((*files).updateCertificates),
+
 	"openssl":    deferred((*files).openssl),
 	"ssh-keygen": deferred((*files).sshKeygen),
 	"head":       deferred((*files).random),

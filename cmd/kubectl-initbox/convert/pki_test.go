@@ -128,6 +128,50 @@ func TestGenerate(t *testing.T) {
 	})
 }
 
+func TestTrustBundle(t *testing.T) {
+	t.Parallel()
+	const (
+		local  = " /usr/local/share/ca-certificates#optional"
+		system = "trust-bundle /etc/ssl/certs/ca-certificates.crt /usr/local/share/ca-certificates#optional"
+	)
+	checkPKI(t, []pkiCase{
+		{script: "cat /etc/ssl/certs/ca-certificates.crt /certs/ca.crt > /out/ca.crt", want: "trust-bundle /etc/ssl/certs/ca-certificates.crt /certs/ca.crt --pem /out/ca.crt", differs: "each certificate is written once"},
+		{script: "cat /etc/ssl/certs/ca-certificates.crt /certs/* > /out/ca.crt", want: "trust-bundle /etc/ssl/certs/ca-certificates.crt /certs --pem /out/ca.crt"},
+		{script: "cat /certs/*.crt > /out/ca.crt", want: "trust-bundle /certs --pem /out/ca.crt", differs: "and not only *.crt"},
+		{script: "cat /tls/ca.crt /certs/ca.crt | tee /out/ca.crt", want: "trust-bundle /tls/ca.crt /certs/ca.crt --pem /out/ca.crt"},
+		{script: "cat /tls/a.crt /tls/b.crt > /out/ca.crt", want: "render --inline /out/ca.crt={{ .Files.Get \"a.crt\" }}{{ .Files.Get \"b.crt\" }} --files /tls --mode 0644"},
+		{script: "cp /etc/ssl/certs/ca-certificates.crt /out/ca.crt && cat /certs/ca.pem >> /out/ca.crt", want: "trust-bundle /etc/ssl/certs/ca-certificates.crt /certs/ca.pem --pem /out/ca.crt"},
+		{script: "cat /etc/ssl/cert.pem > /out/ca.crt; cat /certs/a.pem >> /out/ca.crt; cat /certs/b.pem >> /out/ca.crt", want: "trust-bundle /etc/ssl/cert.pem /certs/a.pem /certs/b.pem --pem /out/ca.crt"},
+		{script: "update-ca-certificates && cp /etc/ssl/certs/ca-certificates.crt /out/", want: system + " --pem /out/ca-certificates.crt"},
+		{script: "cp /certs/ca.crt /usr/local/share/ca-certificates/ && update-ca-certificates --fresh && cat /etc/ssl/certs/ca-certificates.crt /tls/ca.crt > /out/ca.crt", want: system + " /certs/ca.crt /tls/ca.crt --pem /out/ca.crt"},
+		{script: "cp /certs/ca.pem /usr/local/share/ca-certificates/my.crt; update-ca-certificates; cp -L /etc/ssl/certs/* /out", want: system + " /certs/ca.pem --hash-dir /out -- " + system + " /certs/ca.pem --pem /out/ca-certificates.crt", differs: "no hook"},
+		{script: "update-ca-certificates; cp -r /etc/ssl/certs /out", want: system + " --hash-dir /out/certs -- " + system + " --pem /out/certs/ca-certificates.crt"},
+		{script: "update-ca-certificates; cp -r /etc/ssl/certs/. /out/x", want: system + " --hash-dir /out/x -- " + system + " --pem /out/x/ca-certificates.crt"},
+		{script: "update-ca-certificates", mounts: "/etc/ssl/certs", want: "trust-bundle /usr/share/ca-certificates" + local + " --hash-dir /etc/ssl/certs -- trust-bundle /usr/share/ca-certificates" + local + " --pem /etc/ssl/certs/ca-certificates.crt"},
+		{script: "update-ca-trust extract", mounts: "/etc/pki/ca-trust/extracted", want: "trust-bundle roots /etc/pki/ca-trust/source/anchors#optional --pem /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem --jks /etc/pki/ca-trust/extracted/java/cacerts", differs: "Mozilla's list"},
+		{script: "update-ca-trust && cp /etc/pki/tls/certs/ca-bundle.crt /out/ca.crt", want: "trust-bundle /etc/pki/tls/certs/ca-bundle.crt /etc/pki/ca-trust/source/anchors#optional --pem /out/ca.crt"},
+
+		{script: "cat /tls/tls.key /tls/tls.crt /certs/ca.crt > /out/all.pem", want: "kept: /tls/tls.key: not a file in the same"},
+		{script: "cat /certs/server.pem /tls/ca.crt > /out/all.pem", want: "kept: /certs/server.pem: not a file in the same"},
+		{script: "cat /tls/* /certs/ca.crt > /out/all.pem", want: "kept: /tls/*: a pattern"},
+		{script: "cat /etc/ssl/cert.pem /data/*.crt > /out/all.pem", want: "kept: /data/*.crt: a pattern"},
+		{script: "cat /certs/ca.crt >> /out/ca.crt", want: "kept: /out/ca.crt: what is in it is not known"},
+		{script: "cat /certs/ca.crt >> /data/ca.crt", want: "kept: /data/ca.crt: what is in it is not known"},
+		{script: "cp /etc/ssl/cert.pem /out/ca.crt; chmod 600 /out/ca.crt; cat /certs/ca.crt >> /out/ca.crt", want: "kept: a command between"},
+		{script: "cp /etc/ssl/cert.pem /out/ca.crt; echo x > /out/ca.crt; cat /certs/ca.crt >> /out/ca.crt", want: "kept: what is in it is not known"},
+		{script: "umask 077; cat /etc/ssl/cert.pem /certs/ca.crt > /out/ca.crt", want: "kept: umask 077"},
+		{script: "cp /certs/ca.pem /usr/local/share/ca-certificates/; update-ca-certificates; cp /etc/ssl/certs/ca-certificates.crt /out/", want: "kept: /certs/ca.pem: a name that does not end in .crt"},
+		{script: "update-ca-certificates; cp -r /etc/ssl/* /out/", want: "kept: /etc/ssl/*: more, or something else"},
+		{script: "update-ca-certificates; cat /etc/ssl/certs/company.pem > /out/ca.crt", want: "kept: /etc/ssl/certs/company.pem"},
+		{script: "update-ca-certificates; tar cf /out/ca.tar /etc/ssl/certs", want: "kept: "},
+		{script: "update-ca-certificates; sed s/a/b/ /etc/ssl/certs/ca-certificates.crt > /out/a", want: "kept: what update-ca-certificates"},
+		{script: "if [ -f /tls/x ]; then cp /tls/ca.crt /usr/local/share/ca-certificates/; fi; update-ca-certificates; cp /etc/ssl/cert.pem /out/a", want: "kept: a condition"},
+		{script: "update-ca-certificates --localcertsdir /certs; cp /etc/ssl/cert.pem /out/a", want: "kept: --localcertsdir"},
+		{script: "update-ca-trust extract -o /out", want: "kept: -o"},
+		{script: "update-ca-certificates", want: "kept: nothing"},
+	})
+}
+
 // TestPKIErrors checks that no password is in a message.
 func TestPKIErrors(t *testing.T) {
 	t.Parallel()

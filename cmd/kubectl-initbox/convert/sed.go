@@ -175,14 +175,19 @@ func (k *files) writeContent(call *shell.Call, from, to location, text content) 
 	return steps, nil
 }
 
-// copiedFile records that a step has copied one file, whose text a template may read.
+// copiedFile records that a step has copied one file, whose text a template may read, or its certificates trust-bundle.
 func (k *files) copiedFile(c copying, from, to location, into bool, s Step) {
 	if into {
 		to.value = path.Join(to.value, path.Base(from.value))
 	}
-	maps.DeleteFunc(k.contents, func(name string, _ content) bool {
+	replaced := func(name string) bool {
 		return within(path.Dir(to.value), name) && (from.pattern != "" || c.recursive) || name == to.value
-	})
+	}
+	maps.DeleteFunc(k.contents, func(name string, _ content) bool { return replaced(name) })
+	maps.DeleteFunc(k.stores, func(name string, _ store) bool { return replaced(name) })
+	if !c.recursive && from.pattern == "" && !c.noOverwrite && !c.update {
+		k.stores[to.value] = store{from: &from, step: "copy " + s.Args[0]}
+	}
 	if mode, ok := from.keyMode(); !ok || mode&^0o022 != 0o644 || c.recursive || c.mode != "" || c.noOverwrite || c.update {
 		return
 	}
