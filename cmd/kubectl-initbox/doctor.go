@@ -47,7 +47,7 @@ func (s *streams) diagnose(c *cli.Context) error {
 	case c.Bool("all-namespaces") && c.IsSet("namespace"):
 		return usagef("--all-namespaces and --namespace: give one of them")
 	}
-	clients, namespace, err := connect(c)
+	client, namespace, err := connect(c)
 	if err != nil {
 		return err
 	}
@@ -69,9 +69,9 @@ func (s *streams) diagnose(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("watch") {
-		return doctor.Watch(c.Context, clients, o, write)
+		return doctor.Watch(c.Context, client, o, write)
 	}
-	report, err := doctor.Diagnose(c.Context, clients, o)
+	report, err := doctor.Diagnose(c.Context, client, o)
 	if err != nil {
 		return err
 	}
@@ -84,8 +84,8 @@ func (s *streams) diagnose(c *cli.Context) error {
 	return nil
 }
 
-// connect returns clients for the cluster that kubectl would use with the same flags, and the namespace.
-func connect(c *cli.Context) (*doctor.Clients, string, error) {
+// connect returns a client for the cluster that kubectl would use with the same flags, and the namespace.
+func connect(c *cli.Context) (*doctor.Client, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.String("kubeconfig")
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.String("context")}
@@ -105,6 +105,6 @@ func connect(c *cli.Context) (*doctor.Clients, string, error) {
 	if err != nil {
 		return nil, "", failure.WithHint(fmt.Errorf("read the kubeconfig: %w", err), hint)
 	}
-	clients, err := doctor.NewClients(config)
-	return clients, namespace, err
+	client, err := doctor.NewClient(config)
+	return client, namespace, err
 }

@@ -69,16 +69,29 @@ func (c *Client) Resource(ctx context.Context, name string) (Resource, error) {
 	return r, err
 }
 
-// discover asks about the one group if name has one: that is a few short answers,
-// even in a cluster that has everything.
 func (c *Client) discover(ctx context.Context, name string) (Resource, error) {
+	return Documents(c.document).find(ctx, name, c.everything)
+}
+
+// Documents reads what an API server says about its resources, at a path such as apis/batch/v1, into v. The error is a
+// [StatusError] if it has no such document.
+type Documents func(ctx context.Context, path []string, accept string, v any) error
+
+// Resource returns the resource that kubectl would take name for, if [Lookup] does not know it. The error is an
+// [UnknownResource] if the server has no such resource.
+func (d Documents) Resource(ctx context.Context, name string) (Resource, error) {
+	return d.find(ctx, strings.ToLower(name), d.everything)
+}
+
+// find asks about the one group if name has one: that is a few short answers, even in a cluster that has everything.
+func (d Documents) find(ctx context.Context, name string, everything func(context.Context) ([]known, error)) (Resource, error) {
 	_, ver, group := split(name)
 	var list []known
 	var err error
 	if group != "" {
-		list, err = c.group(ctx, group, ver)
+		list, err = d.group(ctx, group, ver)
 	} else {
-		list, err = c.everything(ctx)
+		list, err = everything(ctx)
 	}
 	if err != nil {
 		return Resource{}, err
@@ -115,30 +128,30 @@ func (g groupDocument) versions() []string {
 
 // group returns the resources of one group, in the version or else in all, and
 // nothing if there is no such group or version.
-func (c *Client) group(ctx context.Context, group, ver string) ([]known, error) {
+func (d Documents) group(ctx context.Context, group, ver string) ([]known, error) {
 	if ver != "" {
-		return c.resources(ctx, group, ver)
+		return d.resources(ctx, group, ver)
 	}
 	var g groupDocument
-	err := c.document(ctx, []string{"apis", group}, "", &g)
+	err := d(ctx, []string{"apis", group}, "", &g)
 	if hasCode(err, http.StatusNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return c.newest(ctx, group, g.versions())
+	return d.newest(ctx, group, g.versions())
 }
 
 // newest returns the resources of a group, each in the first of the versions that
 // has it: a kind may be there as v1alpha1 alone.
-func (c *Client) newest(ctx context.Context, group string, versions []string) ([]known, error) {
+func (d Documents) newest(ctx context.Context, group string, versions []string) ([]known, error) {
 	var all []known
 	for i, ver := range versions {
 		if ver == "" || slices.Contains(versions[:i], ver) {
 			continue
 		}
-		list, err := c.resources(ctx, group, ver)
+		list, err := d.resources(ctx, group, ver)
 		if err != nil {
 			return nil, err
 		}
@@ -155,7 +168,7 @@ func (c *Client) newest(ctx context.Context, group string, versions []string) ([
 }
 
 // resources returns those of one version of a group, from APIResourceList, and nil if there is no such version.
-func (c *Client) resources(ctx context.Context, group, ver string) ([]known, error) {
+func (d Documents) resources(ctx context.Context, group, ver string) ([]known, error) {
 	var list struct {
 		Resources []struct {
 			Name         string   `json:"name"`
@@ -170,7 +183,7 @@ func (c *Client) resources(ctx context.Context, group, ver string) ([]known, err
 	if group == "" {
 		path = []string{"api", ver}
 	}
-	err := c.document(ctx, path, "", &list)
+	err := d(ctx, path, "", &list)
 	if hasCode(err, http.StatusNotFound) {
 		return nil, nil
 	}
@@ -201,15 +214,21 @@ func (c *Client) everything(ctx context.Context) ([]known, error) {
 	if d.all != nil && time.Since(d.asked) < askAllAfter {
 		return d.all, nil
 	}
-	var all []known
+	all, err := Documents(c.document).everything(ctx)
+	if err == nil {
+		d.all, d.asked = all, time.Now()
+	}
+	return all, err
+}
+
+func (d Documents) everything(ctx context.Context) (all []known, err error) {
 	for _, root := range []string{"api", "apis"} {
-		list, err := c.root(ctx, root)
+		list, err := d.root(ctx, root)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, list...)
 	}
-	d.all, d.asked = all, time.Now()
 	return all, nil
 }
 
@@ -247,13 +266,13 @@ type rootDocument struct {
 	Groups   []groupDocument `json:"groups"`   // APIGroupList
 }
 
-func (c *Client) root(ctx context.Context, root string) ([]known, error) {
+func (d Documents) root(ctx context.Context, root string) ([]known, error) {
 	var doc rootDocument
-	if err := c.document(ctx, []string{root}, aggregated, &doc); err != nil {
+	if err := d(ctx, []string{root}, aggregated, &doc); err != nil {
 		return nil, err
 	}
 	if doc.Kind != "APIGroupDiscoveryList" {
-		return c.groups(ctx, doc)
+		return d.groups(ctx, doc)
 	}
 	var all []known
 	for _, group := range doc.Items {
@@ -272,13 +291,13 @@ func (c *Client) root(ctx context.Context, root string) ([]known, error) {
 }
 
 // groups asks for the resources of each group by itself.
-func (c *Client) groups(ctx context.Context, doc rootDocument) ([]known, error) {
-	all, err := c.newest(ctx, "", doc.Versions)
+func (d Documents) groups(ctx context.Context, doc rootDocument) ([]known, error) {
+	all, err := d.newest(ctx, "", doc.Versions)
 	if err != nil {
 		return nil, err
 	}
 	for _, g := range doc.Groups {
-		list, err := c.newest(ctx, g.Name, g.versions())
+		list, err := d.newest(ctx, g.Name, g.versions())
 		if hasCode(err, http.StatusServiceUnavailable) {
 			continue // an API server beside the API server is down: the others' resources are known
 		}

@@ -178,7 +178,7 @@ func oldDiscovery(t *testing.T, c *Client) (all []known, err error) {
 		if err := c.document(t.Context(), []string{root}, "", &doc); err != nil {
 			return nil, err
 		}
-		list, err := c.groups(t.Context(), doc)
+		list, err := Documents(c.document).groups(t.Context(), doc)
 		if err != nil {
 			return nil, err
 		}

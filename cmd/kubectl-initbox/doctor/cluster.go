@@ -1,23 +1,24 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/rest"
 
 	"initbox/internal/failure"
@@ -25,28 +26,29 @@ import (
 	"initbox/internal/words"
 )
 
-// Clients are what reaches the API server.
-type Clients struct {
-	Kube     kubernetes.Interface
-	Metadata metadata.Interface
-	Dynamic  dynamic.Interface
-}
+// Client reads objects of all kinds, and decodes them from JSON.
+type Client struct{ rest rest.Interface }
 
-// NewClients returns clients for the server. It connects when they are used. They ask for up to 50 requests a second,
-// and read what is typed in the binary form, which takes a third of the time.
-func NewClients(config *rest.Config) (*Clients, error) {
+// NewClient returns a client for the server. It connects when it is used. It sends up to 50 requests a second.
+func NewClient(config *rest.Config) (*Client, error) {
+	errorsOnly := runtime.NewScheme() // metav1.Status
+	metav1.AddToGroupVersion(errorsOnly, schema.GroupVersion{Version: "v1"})
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 50, 200
 	config.WarningHandler = rest.NoWarnings{}
-	plain := config
-	typed := rest.CopyConfig(config)
-	typed.AcceptContentTypes, typed.ContentType = runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON, runtime.ContentTypeProtobuf
-	var c Clients
-	var errs [3]error
-	c.Kube, errs[0] = kubernetes.NewForConfig(typed)
-	c.Metadata, errs[1] = metadata.NewForConfig(plain)
-	c.Dynamic, errs[2] = dynamic.NewForConfig(plain)
-	return &c, errors.Join(errs[:]...)
+	config.UserAgent = cmp.Or(config.UserAgent, rest.DefaultKubernetesUserAgent())
+	config.NegotiatedSerializer = serializer.NewCodecFactory(errorsOnly).WithoutConversion()
+	client, err := rest.UnversionedRESTClientFor(config)
+	return &Client{client}, err
+}
+
+// on makes a request about the objects of a kind in a namespace.
+func on(request *rest.Request, r kube.Resource, namespace string) *rest.Request {
+	prefix := []string{"api", r.Version}
+	if r.Group != "" {
+		prefix = []string{"apis", r.Group, r.Version}
+	}
+	return request.AbsPath(prefix...).NamespaceIfScoped(namespace, namespace != "").Resource(r.Name)
 }
 
 const (
@@ -59,14 +61,16 @@ const (
 
 // cluster reads the cluster. Each list is read once, and each refusal is remembered, for the note at the end.
 type cluster struct {
-	*Clients
-	lists  map[string]any
-	unread map[string]string // why, by what: "secrets in shop"
-	silent int               // requests without an answer, in a row
+	*Client
+	cache       map[string]any          // what was read, or the error
+	byNamespace map[string][]corev1.Pod // all Pods, once they have been listed together
+	unread      map[string]string       // why, by what: "secrets in shop"
+	silent      int                     // requests without an answer, in a row
+	noReviews   bool                    // the API server does not say what accounts may do
 }
 
-func newCluster(clients *Clients) *cluster {
-	return &cluster{Clients: clients, lists: map[string]any{}, unread: map[string]string{}}
+func newCluster(client *Client) *cluster {
+	return &cluster{Client: client, cache: map[string]any{}, unread: map[string]string{}}
 }
 
 // errSilent ends requests to a server that does not answer.
@@ -89,9 +93,9 @@ func (c *cluster) ask(ctx context.Context, request func(context.Context) error) 
 	return err
 }
 
-// note remembers what could not be read; what does not exist is no such case.
+// note remembers what could not be read. What does not exist could.
 func (c *cluster) note(err error, what, namespace string) {
-	if err == nil || apierrors.IsNotFound(err) || errors.Is(err, context.Canceled) {
+	if err == nil || apierrors.IsNotFound(err) || errors.As(err, new(*kube.UnknownResource)) || errors.Is(err, context.Canceled) {
 		return
 	}
 	if namespace != "" {
@@ -124,128 +128,170 @@ func (c *cluster) notRead() []string {
 	return all
 }
 
-// page is a request for one page of a list: a method of the clients.
-type page[L lists] func(ctx context.Context, o metav1.ListOptions) (L, error)
-
-type lists interface {
-	metav1.ListInterface
-	runtime.Object
+// read sends a request, and decodes its answer into v.
+func (c *cluster) read(ctx context.Context, request *rest.Request, v any) error {
+	return c.ask(ctx, func(ctx context.Context) error {
+		answer := request.Do(ctx)
+		if err := answer.Error(); err != nil {
+			return err
+		}
+		body, _ := answer.Raw()
+		if err := json.Unmarshal(body, v); err != nil {
+			return fmt.Errorf("not the answer of an API server: %w", err)
+		}
+		return nil
+	})
 }
 
-// list returns the objects of all pages, and reads them once. known is false if they could not be read.
-func list[T any, L lists](ctx context.Context, c *cluster, what, namespace, fields string, get page[L]) (all []T, known bool) {
-	key := what + "\n" + namespace
-	if cached, ok := c.lists[key]; ok {
-		all, known = cached.([]T)
-		return all, known
+// once calls get, and returns the same value or error for the same key from then on.
+func once[T any](c *cluster, key string, get func() (T, error)) (v T, err error) {
+	key = fmt.Sprintf("%T\n%s", v, key) // a Job may be read whole, and its metadata alone
+	if err, failed := c.cache[key].(error); failed {
+		return v, err
 	}
-	all, err := readAll[T](ctx, c, fields, get)
-	c.note(err, what, namespace)
-	if err != nil {
-		c.lists[key] = err
-		return nil, false
+	v, ok := c.cache[key].(T)
+	if !ok {
+		if v, err = get(); err != nil {
+			c.cache[key] = err
+		} else {
+			c.cache[key] = v
+		}
 	}
-	c.lists[key] = all
-	return all, true
+	return v, err
+}
+
+// list returns the objects of a kind in a namespace, "" for all of them, and reads them once. As
+// [metav1.PartialObjectMetadata], they come without their content, such as the data of Secrets.
+func list[T any](ctx context.Context, c *cluster, r kube.Resource, namespace string) ([]T, error) {
+	if !r.Namespaced {
+		namespace = ""
+	}
+	return once(c, r.String()+"\n"+namespace, func() (all []T, err error) {
+		what, as, fields := r.String(), "application/json", ""
+		switch any(all).(type) {
+		case []metav1.PartialObjectMetadata:
+			if what, as = "names of "+what, as+";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"; r.Namespaced && namespace == "" {
+				what += " of all namespaces"
+			}
+		case []corev1.Event:
+			fields = "type=Warning"
+		}
+		all, err = readAll[T](ctx, c, func() *rest.Request {
+			return on(c.rest.Get(), r, namespace).SetHeader("Accept", as).Param("fieldSelector", fields)
+		})
+		c.note(err, what, namespace)
+		return all, err
+	})
 }
 
 // readAll reads all pages. Where a page has expired meanwhile, the list is read again at once.
-func readAll[T any, L lists](ctx context.Context, c *cluster, fields string, get page[L]) ([]T, error) {
-	all := []T{}
-	o := metav1.ListOptions{Limit: pageSize, FieldSelector: fields}
+func readAll[T any](ctx context.Context, c *cluster, request func() *rest.Request) (all []T, err error) {
+	limit, next := pageSize, ""
 	for {
-		var answer L
-		err := c.ask(ctx, func(ctx context.Context) (err error) { answer, err = get(ctx, o); return err })
+		var page struct {
+			Metadata metav1.ListMeta
+			Items    []T
+		}
+		err := c.read(ctx, request().Param("limit", strconv.Itoa(limit)).Param("continue", next), &page)
 		switch {
-		case apierrors.IsResourceExpired(err) && o.Continue != "":
-			o.Limit, o.Continue, all = 0, "", all[:0]
+		case apierrors.IsResourceExpired(err) && next != "":
+			limit, next, all = 0, "", nil
 			continue
 		case err != nil:
 			return nil, err
 		}
-		items, err := apimeta.GetItemsPtr(answer)
-		if err != nil {
-			return nil, err
+		for i := range page.Items {
+			if o, ok := any(&page.Items[i]).(metav1.Object); ok {
+				o.SetManagedFields(nil) // large, and says nothing here
+			}
 		}
-		for _, item := range *items.(*[]T) {
-			any(&item).(metav1.Object).SetManagedFields(nil) // large, and says nothing here
-			all = append(all, item)
-		}
-		if o.Continue = answer.GetContinue(); o.Continue == "" {
+		all = append(all, page.Items...)
+		if next = page.Metadata.Continue; next == "" {
 			return all, nil
 		}
 	}
 }
 
-func (c *cluster) services(ctx context.Context, namespace string) ([]corev1.Service, bool) {
-	return list[corev1.Service](ctx, c, "services", namespace, "", c.Kube.CoreV1().Services(namespace).List)
+// one returns an object, which is read once, or the error of the request.
+func one[T any](ctx context.Context, c *cluster, r kube.Resource, namespace, name string) (T, error) {
+	if !r.Namespaced {
+		namespace = ""
+	}
+	return once(c, r.String()+"\n"+namespace+"/"+name, func() (o T, err error) {
+		err = c.read(ctx, on(c.rest.Get(), r, namespace).Name(name), &o)
+		c.note(err, r.String(), namespace)
+		return o, err
+	})
 }
 
-// serviceNamed returns a Service, or nil if there is none, or if they could not be read.
+func (c *cluster) services(ctx context.Context, namespace string) ([]corev1.Service, error) {
+	return list[corev1.Service](ctx, c, resourceOf("services"), namespace)
+}
+
+// serviceNamed returns the Service, or nil if it does not exist or cannot be read: only then, known is false.
 func (c *cluster) serviceNamed(ctx context.Context, namespace, name string) (s *corev1.Service, known bool) {
-	all, known := c.services(ctx, namespace)
+	all, err := c.services(ctx, namespace)
 	if i := slices.IndexFunc(all, func(s corev1.Service) bool { return s.Name == name }); i >= 0 {
 		s = &all[i]
 	}
-	return s, known
+	return s, err == nil
 }
 
-func (c *cluster) slices(ctx context.Context, namespace string) ([]discoveryv1.EndpointSlice, bool) {
-	return list[discoveryv1.EndpointSlice](ctx, c, "endpointslices.discovery.k8s.io", namespace, "", c.Kube.DiscoveryV1().EndpointSlices(namespace).List)
+func (c *cluster) slices(ctx context.Context, namespace string) ([]discoveryv1.EndpointSlice, error) {
+	return list[discoveryv1.EndpointSlice](ctx, c, resourceOf("endpointslices"), namespace)
 }
 
 // events returns the warnings of a namespace.
 func (c *cluster) events(ctx context.Context, namespace string) []corev1.Event {
-	all, _ := list[corev1.Event](ctx, c, "events", namespace, "type=Warning", c.Kube.CoreV1().Events(namespace).List)
+	all, _ := list[corev1.Event](ctx, c, resourceOf("events"), namespace)
 	return all
 }
 
 // pods returns the Pods of a namespace, or of all.
-func (c *cluster) pods(ctx context.Context, namespace string) ([]corev1.Pod, bool) {
-	all, ok := c.lists["pods\n"].([]corev1.Pod)
-	if _, split := c.lists["pods\n"+namespace]; ok && !split {
-		byNamespace := map[string][]corev1.Pod{namespace: {}}
+func (c *cluster) pods(ctx context.Context, namespace string) ([]corev1.Pod, error) {
+	if c.byNamespace != nil && namespace != "" {
+		return c.byNamespace[namespace], nil
+	}
+	all, err := list[corev1.Pod](ctx, c, resourceOf("pods"), namespace)
+	if namespace == "" && err == nil && c.byNamespace == nil {
+		c.byNamespace = map[string][]corev1.Pod{}
 		for _, p := range all {
-			byNamespace[p.Namespace] = append(byNamespace[p.Namespace], p)
-		}
-		for name, pods := range byNamespace {
-			c.lists["pods\n"+name] = pods
+			c.byNamespace[p.Namespace] = append(c.byNamespace[p.Namespace], p)
 		}
 	}
-	return list[corev1.Pod](ctx, c, "pods", namespace, "", c.Kube.CoreV1().Pods(namespace).List)
+	return all, err
 }
 
-// names returns the metadata of the objects of a kind, "" for all namespaces: their names, and no Secret's data.
-func (c *cluster) names(ctx context.Context, resource schema.GroupVersionResource, namespace string) ([]metav1.PartialObjectMetadata, bool) {
-	what := "names of " + resource.GroupResource().String()
-	if namespace == "" {
-		what += " of all namespaces"
-	}
-	return list[metav1.PartialObjectMetadata](ctx, c, what, namespace, "", c.Metadata.Resource(resource).Namespace(namespace).List)
+// names returns the metadata of the objects of a kind, "" for all namespaces.
+func (c *cluster) names(ctx context.Context, r kube.Resource, namespace string) ([]metav1.PartialObjectMetadata, error) {
+	return list[metav1.PartialObjectMetadata](ctx, c, r, namespace)
 }
 
 // known returns the names of the objects of a kind, or none if they cannot be read.
 func (c *cluster) known(ctx context.Context, r kube.Resource, namespace string) []string {
-	all, _ := c.names(ctx, gvr(r), namespace)
+	all, _ := c.names(ctx, r, namespace)
 	return words.Each(all, func(o metav1.PartialObjectMetadata) string { return o.Name })
 }
 
-// one returns an object, which is read once, or the error of the request.
-func one[T any](ctx context.Context, c *cluster, what, namespace, name string, get func(context.Context) (*T, error)) (*T, error) {
-	key := fmt.Sprintf("%T\n%s\n%s/%s", *new(T), what, namespace, name) // a Job may be read whole, and its metadata alone
-	if cached, ok := c.lists[key]; ok {
-		if err, failed := cached.(error); failed {
-			return nil, err
-		}
-		return cached.(*T), nil
-	}
-	var o *T
-	err := c.ask(ctx, func(ctx context.Context) (err error) { o, err = get(ctx); return err })
-	c.note(err, what, namespace)
-	if err != nil {
-		c.lists[key] = err
-		return nil, err
-	}
-	c.lists[key] = o
-	return o, nil
+// object is any object as the server sent it.
+type object struct{ kube.Object }
+
+// UnmarshalJSON keeps whole numbers as they are.
+func (o *object) UnmarshalJSON(data []byte) error {
+	return utiljson.Unmarshal(data, (*map[string]any)(&o.Object))
+}
+
+func (o object) text(path ...string) string {
+	s, _ := o.At(path...).(string)
+	return s
+}
+
+// object returns an object of any kind, which is read once.
+func (c *cluster) object(ctx context.Context, r kube.Resource, namespace, name string) (object, error) {
+	return one[object](ctx, c, r, namespace, name)
+}
+
+func resourceOf(name string) kube.Resource {
+	r, _ := kube.Lookup(name)
+	return r
 }

@@ -1,8 +1,8 @@
 // Package doctor explains why Pods are stuck: who holds each, since when, what that waits for, and what is wrong there.
 // It only reads, and goes on without what it may not read.
 //
-//	clients, err := doctor.NewClients(config)
-//	report, err := doctor.Diagnose(ctx, clients, doctor.Options{Namespace: "shop"})
+//	client, err := doctor.NewClient(config)
+//	report, err := doctor.Diagnose(ctx, client, doctor.Options{Namespace: "shop"})
 //	report.Write(os.Stdout)
 package doctor
 
@@ -107,11 +107,11 @@ const (
 
 // Diagnose examines Pods. It fails if the Pods themselves cannot be listed; what else cannot be read is in
 // [Report.NotRead].
-func Diagnose(ctx context.Context, clients *Clients, o Options) (*Report, error) {
+func Diagnose(ctx context.Context, client *Client, o Options) (*Report, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &doctor{cluster: newCluster(clients), now: o.Now(), byName: len(o.Names) > 0, asked: map[string]bool{}, explored: map[string]*Pod{}}
+	d := &doctor{cluster: newCluster(client), now: o.Now(), byName: len(o.Names) > 0, asked: map[string]bool{}, explored: map[string]*Pod{}}
 	d.report = &Report{Time: d.now, Pods: []*Pod{}}
 	pods, err := d.find(ctx, o)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"initbox/internal/failure"
 	"initbox/internal/kube"
@@ -24,9 +23,8 @@ func (d *doctor) find(ctx context.Context, o Options) ([]corev1.Pod, error) {
 	if selector == nil {
 		selector = labels.Everything()
 	}
-	all, known := d.pods(ctx, o.Namespace)
-	if !known {
-		err, _ := d.lists["pods\n"+o.Namespace].(error)
+	all, err := d.pods(ctx, o.Namespace)
+	if err != nil {
 		return nil, explainRequest(err, "list", "pods", o.Namespace)
 	}
 	if len(o.Names) == 0 {
@@ -84,7 +82,7 @@ func (d *doctor) named(ctx context.Context, namespace, argument string, all []co
 		if resource.Kind == "CronJob" {
 			child = "jobs"
 		}
-		children, _ := d.names(ctx, gvr(resourceOf(child)), namespace)
+		children, _ := d.names(ctx, resourceOf(child), namespace)
 		for _, c := range children {
 			if owner := metav1.GetControllerOf(&c); owner != nil && owners[string(owner.UID)] {
 				owners[string(c.UID)] = true
@@ -113,32 +111,6 @@ func noSuch(r kube.Resource, namespace, name string, known []string) error {
 		hint = fmt.Sprintf("kubectl get %s -n %s lists them", r, namespace)
 	}
 	return failure.WithHint(fmt.Errorf("no %s %s in %s", r.Kind, failure.Printable(name), namespace), hint)
-}
-
-func gvr(r kube.Resource) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Name}
-}
-
-// object is any object as the server sent it.
-type object struct{ kube.Object }
-
-func (o object) text(path ...string) string {
-	s, _ := o.At(path...).(string)
-	return s
-}
-
-// object returns an object of any kind, which is read once.
-func (d *doctor) object(ctx context.Context, r kube.Resource, namespace, name string) (*object, error) {
-	if !r.Namespaced {
-		namespace = ""
-	}
-	return one(ctx, d.cluster, r.String(), namespace, name, func(ctx context.Context) (*object, error) {
-		o, err := d.Dynamic.Resource(gvr(r)).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return &object{kube.Object(o.Object)}, nil
-	})
 }
 
 // controller returns the owner that runs the Pod, or nil.
@@ -175,13 +147,11 @@ func (d *doctor) owner(ctx context.Context, p *Pod) {
 }
 
 func (d *doctor) cronJob(ctx context.Context, namespace, job string) string {
-	o, err := one(ctx, d.cluster, "jobs.batch", namespace, job, func(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
-		return d.Metadata.Resource(gvr(resourceOf("jobs"))).Namespace(namespace).Get(ctx, job, metav1.GetOptions{})
-	})
+	o, err := one[metav1.PartialObjectMetadata](ctx, d.cluster, resourceOf("jobs"), namespace, job)
 	if err != nil {
 		return ""
 	}
-	if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == "CronJob" {
+	if owner := metav1.GetControllerOf(&o); owner != nil && owner.Kind == "CronJob" {
 		return owner.Name
 	}
 	return ""
@@ -231,7 +201,7 @@ func (d *doctor) askedOwner(o Options, e *corev1.Event) bool {
 }
 
 // short reports whether what creates Pods has fewer than it wants.
-func (o *object) short() bool {
+func (o object) short() bool {
 	number := func(path ...string) int64 { n, _ := o.At(path...).(int64); return n }
 	switch o.text("kind") {
 	case "Job":

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"initbox/cmd/kubectl-initbox/lint"
@@ -79,7 +78,7 @@ func (d *doctor) node(ctx context.Context, p *Pod) {
 	if p.pod.Spec.NodeName == "" && p.State == "Terminating" {
 		return
 	}
-	nodes, _ := list[corev1.Node](ctx, d.cluster, "nodes", "", "", d.Kube.CoreV1().Nodes().List)
+	nodes, _ := list[corev1.Node](ctx, d.cluster, resourceOf("nodes"), "")
 	for _, n := range nodes {
 		candidate := p.pod.Spec.NodeName == "" && len(p.Findings) < maxFindings
 		if troubles := nodeTroubles(&n); (n.Name == p.pod.Spec.NodeName || candidate) && len(troubles) > 0 {
@@ -175,7 +174,7 @@ func (d *doctor) referenced(ctx context.Context, p *Pod, about, kind, name strin
 		return
 	}
 	r := resourceOf(kind)
-	have, err := d.keys(ctx, r, p.Namespace, name)
+	o, err := one[content](ctx, d.cluster, r, p.Namespace, name)
 	if apierrors.IsNotFound(err) {
 		f, _ := absent(about, r.Kind, name, " in "+p.Namespace, d.known(ctx, r, p.Namespace))
 		p.add(f)
@@ -183,6 +182,7 @@ func (d *doctor) referenced(ctx context.Context, p *Pod, about, kind, name strin
 	if err != nil {
 		return
 	}
+	have := append(sorted(o.Data), sorted(o.BinaryData)...)
 	others := ", and no other"
 	if len(have) > 0 {
 		others = "; it has " + words.List(have)
@@ -203,30 +203,20 @@ func absent(about, kind, name, where string, known []string) (f Finding, near []
 	return f, near
 }
 
-// keys returns the names of the keys of a Secret or ConfigMap. The values are dropped at once.
-func (d *doctor) keys(ctx context.Context, r kube.Resource, namespace, name string) ([]string, error) {
-	keys, err := one(ctx, d.cluster, r.String(), namespace, "keys of "+name, func(ctx context.Context) (*[]string, error) {
-		o, err := d.Dynamic.Resource(gvr(r)).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return nil, err
-		}
-		data, _ := o.Object["data"].(map[string]any)
-		binary, _ := o.Object["binaryData"].(map[string]any)
-		keys := append(sorted(data), sorted(binary)...)
-		return &keys, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return *keys, nil
-}
+// content is that of a Secret or ConfigMap, of which the keys are read.
+type content struct{ Data, BinaryData map[string]unread }
+
+// unread is a value that is not kept, since it may be secret.
+type unread struct{}
+
+func (unread) UnmarshalJSON([]byte) error { return nil }
 
 // claim says why a PersistentVolumeClaim has no volume.
 func (d *doctor) claim(ctx context.Context, p *Pod, about, name string) {
-	claims, known := list[corev1.PersistentVolumeClaim](ctx, d.cluster, "persistentvolumeclaims", p.Namespace, "", d.Kube.CoreV1().PersistentVolumeClaims(p.Namespace).List)
+	claims, err := list[corev1.PersistentVolumeClaim](ctx, d.cluster, resourceOf("persistentvolumeclaims"), p.Namespace)
 	i := slices.IndexFunc(claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == name })
 	switch {
-	case !known:
+	case err != nil:
 	case i < 0:
 		f, _ := absent(about, "PersistentVolumeClaim", name, " in "+p.Namespace, words.Each(claims, func(c corev1.PersistentVolumeClaim) string { return c.Name }))
 		p.add(f)

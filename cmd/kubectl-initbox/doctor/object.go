@@ -3,14 +3,14 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -25,8 +25,11 @@ import (
 // objects examines the Kubernetes objects that a target means.
 func (d *doctor) objects(ctx context.Context, p *Pod, about string, check target.Check, q kube.Objects, depth int) {
 	r, err := d.resource(ctx, q.KindName)
-	if err != nil {
+	if errors.As(err, new(*kube.UnknownResource)) {
 		p.add(Finding{About: about, Text: "the cluster has no kind " + q.KindName, Fix: "kubectl api-resources lists the kinds"})
+		return
+	} else if err != nil {
+		p.add(Finding{About: about, Text: "not read: " + reason(err)})
 		return
 	}
 	namespace := cmp.Or(q.Namespace, p.Namespace)
@@ -37,7 +40,7 @@ func (d *doctor) objects(ctx context.Context, p *Pod, about string, check target
 	o, err := d.object(ctx, r, namespace, q.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		f, near := absent(about, r.Kind, q.Name, kube.InNamespace(inside(r, namespace)), d.known(ctx, r, inside(r, namespace)))
+		f, near := absent(about, r.Kind, q.Name, kube.InNamespace(inside(r, namespace)), d.known(ctx, r, namespace))
 		if len(near) == 1 {
 			f.Fix = p.instead(q.Name, near[0])
 		}
@@ -65,8 +68,8 @@ func inside(r kube.Resource, namespace string) string {
 // selected counts the objects of a selector.
 func (d *doctor) selected(ctx context.Context, p *Pod, about string, r kube.Resource, namespace string, q kube.Objects) {
 	selector, err := labels.Parse(q.Selector)
-	all, known := d.names(ctx, gvr(r), inside(r, namespace))
-	if err != nil || !known {
+	all, unread := d.names(ctx, r, namespace)
+	if err != nil || unread != nil {
 		return
 	}
 	n := 0
@@ -83,33 +86,25 @@ func (d *doctor) resource(ctx context.Context, name string) (kube.Resource, erro
 	if r, ok := kube.Lookup(name); ok {
 		return r, nil
 	}
-	all, err := one(ctx, d.cluster, "kinds", "", "", func(context.Context) (*[]*metav1.APIResourceList, error) {
-		lists, err := d.Kube.Discovery().ServerPreferredResources()
-		if len(lists) > 0 {
-			err = nil // a group whose server is down does not hide the others
-		}
-		return &lists, err
-	})
-	if err != nil {
-		return kube.Resource{}, err
-	}
-	name, wanted, _ := strings.Cut(strings.ToLower(name), ".")
-	for _, l := range *all {
-		group, version, grouped := strings.Cut(l.GroupVersion, "/")
-		if !grouped {
-			group, version = "", l.GroupVersion
-		}
-		for _, r := range l.APIResources {
-			if (name == r.Name || name == r.SingularName || name == strings.ToLower(r.Kind) || slices.Contains(r.ShortNames, name)) && (wanted == "" || wanted == group || wanted == version+"."+group) {
-				return kube.Resource{Group: group, Version: version, Name: r.Name, Kind: r.Kind, Namespaced: r.Namespaced}, nil
+	return once(d.cluster, "kind "+name, func() (kube.Resource, error) {
+		var last error
+		r, err := kube.Documents(func(ctx context.Context, path []string, accept string, v any) error {
+			last = d.read(ctx, d.rest.Get().AbsPath(path...).SetHeader("Accept", cmp.Or(accept, "application/json")), v)
+			if status := apierrors.APIStatus(nil); errors.As(last, &status) {
+				return &kube.StatusError{Code: int(status.Status().Code)}
 			}
+			return last
+		}).Resource(ctx, name)
+		if errors.As(err, new(*kube.StatusError)) {
+			err = last
 		}
-	}
-	return kube.Resource{}, fmt.Errorf("no kind %s", name)
+		d.note(err, "kinds", "")
+		return r, err
+	})
 }
 
 // podsOf returns the Pods that belong to an object.
-func (d *doctor) podsOf(ctx context.Context, o *object, r kube.Resource, namespace string) []corev1.Pod {
+func (d *doctor) podsOf(ctx context.Context, o object, r kube.Resource, namespace string) []corev1.Pod {
 	if !slices.Contains([]string{"Pod", "Job", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Service"}, r.Kind) {
 		return nil
 	}
@@ -133,7 +128,7 @@ func (d *doctor) podsOf(ctx context.Context, o *object, r kube.Resource, namespa
 }
 
 // parts returns what State needs beside the object.
-func (d *doctor) parts(ctx context.Context, o *object, r kube.Resource, namespace string, pods []corev1.Pod) []kube.Object {
+func (d *doctor) parts(ctx context.Context, o object, r kube.Resource, namespace string, pods []corev1.Pod) []kube.Object {
 	var typed []any
 	switch r.Kind {
 	case "Job":
@@ -220,21 +215,17 @@ func (d *doctor) allowed(ctx context.Context, namespace, account string, n kube.
 	if len(n.Names) == 1 {
 		name = n.Names[0]
 	}
-	if _, refused := d.lists["no reviews"]; !refused {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               "system:serviceaccount:" + namespace + ":" + account,
-			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: n.Namespace, Verb: verb, Group: n.Group, Resource: n.Resource, Name: name},
-		}}
-		what := strings.Join([]string{"review of", review.Spec.User, verb, n.Group, n.Resource, name}, " ")
-		answer, err := one(ctx, d.cluster, what, n.Namespace, "", func(ctx context.Context) (*authorizationv1.SubjectAccessReview, error) {
-			return d.Kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		})
-		if err == nil {
-			return answer.Status.Allowed, true
+	if !d.noReviews {
+		spec := map[string]any{
+			"user":               "system:serviceaccount:" + namespace + ":" + account,
+			"groups":             []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+			"resourceAttributes": map[string]string{"namespace": n.Namespace, "verb": verb, "group": n.Group, "resource": n.Resource, "name": name},
 		}
-		d.lists["no reviews"] = err
-		delete(d.unread, strings.TrimSuffix(what+" in "+n.Namespace, " in ")) // the Roles say it, too
+		allowed, err := once(d.cluster, fmt.Sprintf("review %v", spec), func() (bool, error) { return d.review(ctx, spec) })
+		if err == nil {
+			return allowed, true
+		}
+		d.noReviews = true // the Roles say it, too
 	}
 	roles, known := d.roles(ctx, n.Namespace)
 	if !known {
@@ -245,16 +236,28 @@ func (d *doctor) allowed(ctx context.Context, namespace, account string, n kube.
 	return len(missing) == 0, true
 }
 
+// review has the API server say whether an account may do something.
+func (c *cluster) review(ctx context.Context, spec map[string]any) (bool, error) {
+	body, err := json.Marshal(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec})
+	if err != nil {
+		return false, err
+	}
+	var answer struct{ Status struct{ Allowed bool } }
+	err = c.read(ctx, c.rest.Post().AbsPath("apis/authorization.k8s.io/v1/subjectaccessreviews").SetHeader("Content-Type", "application/json").Body(body), &answer)
+	return answer.Status.Allowed, err
+}
+
 // roles reads all Roles and bindings that count in a namespace.
 func (d *doctor) roles(ctx context.Context, namespace string) (*grants.Grants, bool) {
 	var all []map[string]any
 	for _, kind := range []string{"clusterrolebindings", "rolebindings", "clusterroles", "roles"} {
 		r := resourceOf(kind)
-		some, known := list[unstructured.Unstructured](ctx, d.cluster, kind, inside(r, namespace), "", d.Dynamic.Resource(gvr(r)).Namespace(inside(r, namespace)).List)
-		if !known {
+		some, err := list[object](ctx, d.cluster, r, namespace)
+		if err != nil {
 			return nil, false
 		}
 		for _, o := range some {
+			o.Object["apiVersion"], o.Object["kind"] = r.Group+"/"+r.Version, r.Kind // which items of a list lack
 			all = append(all, o.Object)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -287,10 +288,10 @@ var dated = lazy.Regexp(`^[0-9]{4}-[0-9]{2}-[0-9]{2}`)
 
 // log returns the last lines that the container wrote.
 func (d *doctor) log(ctx context.Context, p *Pod) []string {
-	lines, bytes := int64(logTail), int64(logBytes)
 	var text []byte
 	err := d.ask(ctx, func(ctx context.Context) error {
-		r, err := d.Kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{Container: p.container.Name, TailLines: &lines, LimitBytes: &bytes}).Stream(ctx)
+		r, err := on(d.rest.Get(), resourceOf("pods"), p.Namespace).Name(p.Name).SubResource("log").Param("container", p.container.Name).
+			Param("tailLines", strconv.Itoa(logTail)).Param("limitBytes", strconv.Itoa(logBytes)).Stream(ctx)
 		if err != nil {
 			return err
 		}

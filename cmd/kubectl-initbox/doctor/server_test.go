@@ -20,8 +20,9 @@ import (
 type server struct {
 	mu       sync.Mutex
 	requests []string
-	pods     int // of shop, of which every hundredth is stuck
-	dies     int // after so many requests, if that is not 0
+	pods     int  // of shop, of which every hundredth is stuck
+	dies     int  // after so many requests, if that is not 0
+	expired  bool // the second page is gone
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -44,6 +45,14 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(r.URL.Path, "/pods"):
 		from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+		if limit == 0 {
+			limit = s.pods
+		}
+		if s.expired && from > 0 {
+			w.WriteHeader(http.StatusGone)
+			fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410}`)
+			return
+		}
 		meta, items := map[string]any{}, []any{}
 		for i := from; i < min(from+limit, s.pods); i++ {
 			items = append(items, onePod(i))
@@ -67,11 +76,11 @@ func onePod(i int) any {
 		"spec": map[string]any{"nodeName": "a", "initContainers": []any{map[string]any{"name": "wait", "image": "initbox:1", "args": []any{"wait-for-service", "tcp://db:5432"}}}, "containers": []any{map[string]any{"name": "main"}}}, "status": status}
 }
 
-func (s *server) clients(t *testing.T) *Clients {
+func (s *server) client(t *testing.T) *Client {
 	t.Helper()
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)
-	c, err := NewClients(&rest.Config{Host: web.URL})
+	c, err := NewClient(&rest.Config{Host: web.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +90,7 @@ func (s *server) clients(t *testing.T) *Clients {
 // TestPages pins that all Pods of a large cluster are read in pages, and that lists are read once, not once per Pod.
 func TestPages(t *testing.T) {
 	s := &server{pods: 5000}
-	r, err := Diagnose(context.Background(), s.clients(t), Options{})
+	r, err := Diagnose(context.Background(), s.client(t), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,6 +118,15 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestExpired pins that a list whose pages have expired is read again, in one page.
+func TestExpired(t *testing.T) {
+	s := &server{pods: 1200, expired: true}
+	r, err := Diagnose(context.Background(), s.client(t), Options{Namespace: "shop"})
+	if err != nil || r.Checked != 1200 || s.requests[2] != "GET /api/v1/namespaces/shop/pods" {
+		t.Errorf("got %v, %+v after %q", err, r, s.requests)
+	}
+}
+
 // TestNoServer pins what is said if the API server is not there, and that one that dies meanwhile does not hold up the
 // rest.
 func TestNoServer(t *testing.T) {
@@ -117,7 +135,7 @@ func TestNoServer(t *testing.T) {
 	}
 	web := httptest.NewServer(http.NotFoundHandler())
 	web.Close()
-	c, err := NewClients(&rest.Config{Host: web.URL})
+	c, err := NewClient(&rest.Config{Host: web.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +144,7 @@ func TestNoServer(t *testing.T) {
 		t.Errorf("got %v; %s", err, failure.Hint(err))
 	}
 	s := &server{pods: 300, dies: 1}
-	r, err := Diagnose(context.Background(), s.clients(t), Options{Namespace: "shop"})
+	r, err := Diagnose(context.Background(), s.client(t), Options{Namespace: "shop"})
 	if err != nil || r.Stuck != 3 || !strings.Contains(strings.Join(r.NotRead, "\n"), "services in shop-0 (") {
 		t.Errorf("got %v, %+v", err, r)
 	}
@@ -143,7 +161,7 @@ func TestForbiddenPods(t *testing.T) {
 		fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403}`)
 	}))
 	defer web.Close()
-	c, err := NewClients(&rest.Config{Host: web.URL})
+	c, err := NewClient(&rest.Config{Host: web.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

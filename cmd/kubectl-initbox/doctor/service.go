@@ -117,7 +117,7 @@ func (d *doctor) noService(ctx context.Context, p *Pod, about string, a address,
 		ready, _, _ := d.endpoints(ctx, s, nil)
 		said = append(said, fmt.Sprintf("%s (%s)", n, words.Plural(ready, "ready endpoint")))
 	}
-	all, _ := d.names(ctx, gvr(resourceOf("services")), "")
+	all, _ := d.names(ctx, resourceOf("services"), "")
 	for _, s := range all {
 		if s.Name == name && s.Namespace != namespace && len(near) < 3 {
 			said = append(said, s.Name+"."+s.Namespace)
@@ -185,7 +185,7 @@ func portOf(s *corev1.Service, a address) (*corev1.ServicePort, *Finding) {
 
 // endpoints counts the endpoints of a Service, of one port or of any.
 func (d *doctor) endpoints(ctx context.Context, s *corev1.Service, port *corev1.ServicePort) (ready, notReady int, known bool) {
-	all, known := d.slices(ctx, s.Namespace)
+	all, err := d.slices(ctx, s.Namespace)
 	for _, e := range all {
 		if e.Labels[discoveryv1.LabelServiceName] != s.Name || port != nil && !slices.ContainsFunc(e.Ports, func(p discoveryv1.EndpointPort) bool { return p.Name == nil || *p.Name == port.Name }) {
 			continue
@@ -198,7 +198,7 @@ func (d *doctor) endpoints(ctx context.Context, s *corev1.Service, port *corev1.
 			}
 		}
 	}
-	return ready, notReady, known
+	return ready, notReady, err == nil
 }
 
 // behind returns the Pods that a Service selects.
@@ -206,11 +206,11 @@ func (d *doctor) behind(ctx context.Context, s *corev1.Service) ([]corev1.Pod, b
 	if len(s.Spec.Selector) == 0 {
 		return nil, true
 	}
-	pods, known := d.pods(ctx, s.Namespace)
+	pods, err := d.pods(ctx, s.Namespace)
 	found := matching(pods, labels.SelectorFromSet(s.Spec.Selector))
 	return slices.DeleteFunc(found, func(p corev1.Pod) bool {
 		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-	}), known
+	}), err == nil
 }
 
 func mismatched(port *corev1.ServicePort, pods []corev1.Pod) bool {
@@ -247,7 +247,7 @@ func (d *doctor) noPods(ctx context.Context, about string, s *corev1.Service) Fi
 	f := Finding{About: about, Text: fmt.Sprintf("the selector %s of Service %s matches no Pod", labels.FormatLabels(s.Spec.Selector), s.Name),
 		Fix: fmt.Sprintf("kubectl edit service %s -n %s", s.Name, s.Namespace)}
 	selector := labels.SelectorFromSet(s.Spec.Selector)
-	deployments, _ := list[appsv1.Deployment](ctx, d.cluster, "deployments.apps", s.Namespace, "", d.Kube.AppsV1().Deployments(s.Namespace).List)
+	deployments, _ := list[appsv1.Deployment](ctx, d.cluster, resourceOf("deployments"), s.Namespace)
 	for _, o := range deployments {
 		if selector.Matches(labels.Set(o.Spec.Template.Labels)) {
 			f.Text, f.Fix = fmt.Sprintf("Service %s has no Pods: Deployment %s has none", s.Name, o.Name), ""
@@ -305,7 +305,7 @@ func (d *doctor) limited(ctx context.Context, p *Pod, about string, pod *corev1.
 
 // selecting returns the names of the policies of a type that select a Pod.
 func (d *doctor) selecting(ctx context.Context, pod *corev1.Pod, kind networkingv1.PolicyType) []string {
-	all, _ := list[networkingv1.NetworkPolicy](ctx, d.cluster, "networkpolicies.networking.k8s.io", pod.Namespace, "", d.Kube.NetworkingV1().NetworkPolicies(pod.Namespace).List)
+	all, _ := list[networkingv1.NetworkPolicy](ctx, d.cluster, resourceOf("networkpolicies"), pod.Namespace)
 	var names []string
 	for _, n := range all {
 		types := n.Spec.PolicyTypes

@@ -9,11 +9,7 @@ import (
 	"testing"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	clienttesting "k8s.io/client-go/testing"
+	"initbox/internal/kube"
 )
 
 // waiting returns a Pod of the app NAME in shop whose init container has been running for a minute.
@@ -147,30 +143,20 @@ func TestRights(t *testing.T) {
 		"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: r, namespace: shop}\nroleRef: {kind: Role, name: r}\nsubjects: [{kind: ServiceAccount, name: default, namespace: shop}]\n"
 	pod := waiting("web", `wait-for-service, "k8s:job/migrate"`)
 	const denied = "shop/default may not list or watch jobs.batch in namespace shop → kubectl get pod web -n shop -o yaml | kubectl initbox rbac -f - | kubectl apply -f -"
-	forbid := func(c *state, verb, resource string) {
-		no := func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", nil)
-		}
-		c.kube.PrependReactor(verb, resource, no)
-		c.dynamic.PrependReactor(verb, resource, no)
-	}
 	for _, test := range []struct {
 		name, objects, want, not string
 		prepare                  func(*state)
 	}{
 		{"the server says no", pod, denied, "", func(*state) {}},
 		{"the server says yes", pod, "", "may not", func(c *state) {
-			c.kube.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
-				r := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview)
-				r.Status.Allowed = r.Spec.User == "system:serviceaccount:shop:default" && r.Spec.ResourceAttributes.Name == "migrate"
-				return true, r, nil
-			})
+			c.allowed = func(spec kube.Object) bool {
+				return spec["user"] == "system:serviceaccount:shop:default" && spec.At("resourceAttributes", "name") == "migrate"
+			}
 		}},
-		{"the Roles say no", pod, denied, "", func(c *state) { forbid(c, "create", "subjectaccessreviews") }},
-		{"the Roles say yes", pod + role, "", "may not", func(c *state) { forbid(c, "create", "subjectaccessreviews") }},
+		{"the Roles say no", pod, denied, "", func(c *state) { c.forbidden = []string{"POST subjectaccessreviews"} }},
+		{"the Roles say yes", pod + role, "", "may not", func(c *state) { c.forbidden = []string{"POST subjectaccessreviews"} }},
 		{"it is not known", pod, "it is not known whether shop/default may list jobs.batch: you may neither create subjectaccessreviews nor read the Roles", "", func(c *state) {
-			forbid(c, "create", "subjectaccessreviews")
-			forbid(c, "list", "clusterrolebindings")
+			c.forbidden = []string{"POST subjectaccessreviews", "GET clusterrolebindings"}
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -187,16 +173,30 @@ func TestRights(t *testing.T) {
 // TestForbidden pins that what may not be read is named once, at the end, and the rest goes on.
 func TestForbidden(t *testing.T) {
 	c := clusterOf(t, waiting("web", `wait-for-service, "http://api", "http://db"`)+"---"+service("api", "{port: 80}"))
-	for _, resource := range []string{"endpointslices", "events", "nodes"} {
-		c.kube.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", nil)
-		})
-	}
+	c.forbidden = []string{"GET endpointslices", "GET events", "GET nodes"}
 	got := c.diagnose(t)
 	for _, want := range []string{"it is not known whether Service api has ready endpoints", "no Service db in shop",
 		"\nnot read: endpointslices.discovery.k8s.io in shop (forbidden)\nnot read: events in shop (forbidden)\nnot read: nodes (forbidden)\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("want %q in:\n%s", want, got)
+		}
+	}
+}
+
+// TestKinds pins what is said about objects whose kind only the API server knows.
+func TestKinds(t *testing.T) {
+	const certificates = `[{"metadata": {"name": "cert-manager.io"}, "versions": [{"version": "v1", "resources": [
+		{"resource": "certificates", "responseKind": {"kind": "Certificate"}, "scope": "Namespaced", "singularResource": "certificate", "verbs": ["get"]}]}]}]`
+	for _, test := range []struct{ target, kinds, forbidden, want string }{
+		{"k8s:certificate/tls", certificates, "", "k8s:certificate/tls  no Certificate tls in namespace shop\n"},
+		{"k8s:certificate/tls", certificates, "GET apis", "k8s:certificate/tls  not read: forbidden\n"},
+		{"k8s:certificat/tls", certificates, "", "k8s:certificat/tls  the cluster has no kind certificat → kubectl api-resources lists the kinds\n"},
+	} {
+		c := clusterOf(t, waiting("web", `wait-for-service, "`+test.target+`"`))
+		c.kinds, c.forbidden = test.kinds, []string{test.forbidden}
+		got := c.diagnose(t)
+		if !strings.Contains(got, test.want) || test.forbidden != "" && !strings.Contains(got, "\nnot read: kinds (forbidden)\n") {
+			t.Errorf("want %q in:\n%s", test.want, got)
 		}
 	}
 }
@@ -269,7 +269,7 @@ func TestFailedJobs(t *testing.T) {
 
 // TestJSON pins the names of the report's fields.
 func TestJSON(t *testing.T) {
-	r, err := Diagnose(context.Background(), clusterOf(t, waiting("web", `wait-for-service, "http://api"`)).Clients, Options{Namespace: "shop", Now: func() time.Time { return now }})
+	r, err := Diagnose(context.Background(), clusterOf(t, waiting("web", `wait-for-service, "http://api"`)).Client, Options{Namespace: "shop", Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}

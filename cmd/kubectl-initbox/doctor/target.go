@@ -203,11 +203,6 @@ func (d *doctor) resolve(ctx context.Context, pod *corev1.Pod, e *corev1.EnvVar)
 	}
 }
 
-func resourceOf(name string) kube.Resource {
-	r, _ := kube.Lookup(name)
-	return r
-}
-
 // targets examines what the container that holds the Pod waits for.
 func (d *doctor) targets(ctx context.Context, p *Pod, depth int) {
 	var needs []kube.Permission

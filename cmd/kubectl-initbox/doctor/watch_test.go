@@ -5,9 +5,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestWatch pins that Watch reports what changes, without times and logs, and ends when all Pods run.
@@ -17,29 +14,32 @@ func TestWatch(t *testing.T) {
 		reports := make(chan *Report)
 		ended := make(chan error)
 		go func() {
-			ended <- Watch(context.Background(), c.Clients, Options{Namespace: "shop"}, func(r *Report) error { reports <- r; return nil })
+			ended <- Watch(context.Background(), c.Client, Options{Namespace: "shop"}, func(r *Report) error { reports <- r; return nil })
 		}()
 		first := <-reports
-		pods := c.kube.CoreV1().Pods("shop")
 		ready := func(name string) {
-			p, err := pods.Get(context.Background(), name, metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
-			if _, err := pods.UpdateStatus(context.Background(), p, metav1.UpdateOptions{}); err != nil {
-				t.Fatal(err)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			for _, o := range c.objects {
+				if o.Name() == name {
+					o["status"] = map[string]any{"phase": "Running", "conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}
+				}
 			}
 		}
-		synctest.Wait()
 		ready("other")
 		second := <-reports
 		if got := changes(t, second, first); got != "Pod shop/other: no longer stuck\n" {
 			t.Errorf("got:\n%s", got)
 		}
-		synctest.Wait()
+		c.mu.Lock()
+		c.objects = append(c.objects, clusterOf(t, service("api", "{port: 80}")).objects...)
+		c.mu.Unlock()
+		third := <-reports
+		if got := changes(t, third, second); !strings.Contains(got, "the selector app=api of Service api matches no Pod") {
+			t.Errorf("got:\n%s", got)
+		}
 		ready("web")
-		if got := changes(t, <-reports, second); got != "Pod shop/web: no longer stuck\n\nnothing is stuck: 2 Pods\n" {
+		if got := changes(t, <-reports, third); got != "Pod shop/web: no longer stuck\n\nnothing is stuck: 2 Pods\n" {
 			t.Errorf("got:\n%s", got)
 		}
 		if err := <-ended; err != nil {
