@@ -26,17 +26,23 @@ type silence struct {
 	file         *manifest.File
 	line, column int
 	object       *manifest.Object // of an annotation; nil for a comment
-	covers       int              // the line that a comment is about, beside its own
+	covers       int              // the line that a comment is about, beside its own; 0 for none
 	used         bool
 }
 
 // silence returns the findings that are not silenced, and those about silences.
 func (in *input) silence() (findings []Finding) {
 	silences := in.silences()
+	about := map[subject][]*silence{}
+	for _, s := range silences {
+		for _, subject := range s.subjects() {
+			about[subject] = append(about[subject], s)
+		}
+	}
 	for _, f := range in.findings {
 		silenced := false
-		for _, s := range silences {
-			if s.reason != "" && s.of(f) {
+		for _, subject := range f.subjects() {
+			for _, s := range about[subject] {
 				silenced, s.used = true, true
 			}
 		}
@@ -71,17 +77,33 @@ func (in *input) silence() (findings []Finding) {
 	return findings
 }
 
-// of returns whether the silence is about the finding: in its object, on its line, on the line above, or on the first
-// line of its container or above that.
-func (s *silence) of(f finding) bool {
+// subject is what a silence is about: a rule in an object, or in a line of a file.
+type subject struct {
+	rule string
+	in   any // *manifest.Object or *manifest.File
+	line int // of a file
+}
+
+// subjects returns what the silence is about: its object, or its own line and the one that it covers. Without a reason,
+// it is about nothing.
+func (s *silence) subjects() []subject {
 	switch {
-	case s.rule != f.Rule || s.file != f.object.File:
-		return false
+	case s.reason == "":
+		return nil
 	case s.object != nil:
-		return s.object == f.object
+		return []subject{{s.rule, s.object, 0}}
 	}
-	at := func(line int) bool { return line == s.line || line == s.covers }
-	return at(f.Line) || f.container != nil && at(f.container.Node.Line)
+	return []subject{{s.rule, s.file, s.line}, {s.rule, s.file, s.covers}}
+}
+
+// subjects returns where the finding can be silenced: in its object, on its line, and on the first line of its
+// container.
+func (f finding) subjects() []subject {
+	all := []subject{{f.Rule, f.object, 0}, {f.Rule, f.object.File, f.Line}}
+	if f.container != nil {
+		all = append(all, subject{f.Rule, f.object.File, f.container.Node.Line})
+	}
+	return all
 }
 
 func ruleByID(id string) *Rule {

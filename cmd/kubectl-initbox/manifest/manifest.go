@@ -178,21 +178,29 @@ func (o *Object) readPod() *Pod {
 }
 
 func (p *Pod) read() {
-	_ = decode(p.Node, &p.Spec) // of a container, the error is in the container
-	for _, init := range []bool{true, false} {
-		list := Get(p.Node, "containers")
-		if init {
-			list = Get(p.Node, "initContainers")
-		}
-		if list == nil || list.Kind != yaml.SequenceNode {
-			continue
-		}
-		for i, node := range list.Content {
-			c := &Container{Pod: p, Node: resolved(node), Init: init, Index: i}
-			c.Err = decode(c.Node, &c.Container)
-			p.Containers = append(p.Containers, c)
+	rest := *p.Node // without the containers, which are decoded one by one, for an error in each
+	rest.Content = nil
+	for i := 0; i+1 < len(p.Node.Content); i += 2 {
+		if key := p.Node.Content[i].Value; key != "initContainers" && key != "containers" {
+			rest.Content = append(rest.Content, p.Node.Content[i:i+2]...)
 		}
 	}
+	_ = decode(&rest, &p.Spec)
+	p.Spec.InitContainers = p.readContainers("initContainers")
+	p.Spec.Containers = p.readContainers("containers")
+}
+
+func (p *Pod) readContainers(list string) (all []corev1.Container) {
+	nodes := Get(p.Node, list)
+	if nodes == nil || nodes.Kind != yaml.SequenceNode {
+		return nil
+	}
+	for i, node := range nodes.Content {
+		c := &Container{Pod: p, Node: resolved(node), Init: list == "initContainers", Index: i}
+		c.Err = decode(c.Node, &c.Container)
+		p.Containers, all = append(p.Containers, c), append(all, c.Container)
+	}
+	return all
 }
 
 // Annotations returns the annotations of the Pod, or of the object if onObject.
