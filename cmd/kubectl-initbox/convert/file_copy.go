@@ -117,6 +117,7 @@ func (k *files) copyOne(c copying, from, to location, several bool) (Step, error
 		s.Args[0] += "#" + strings.Join(settings, "&")
 	}
 	s.differs(k.linkNote(to)...)
+	s.differs(k.parentNote(to)...)
 	k.replaces(c, to, &s)
 	if into && from.flat() && (from.pattern != "" || from.dot) && to.fresh() {
 		k.flat[to.value] = true
@@ -233,6 +234,9 @@ func (k *files) replaces(c copying, to location, s *Step) {
 	}
 	if !to.fresh() && c.noOverwrite {
 		s.differs("it is an error if there is a directory where a file is to be, or the other way round")
+	}
+	if !to.fresh() && c.keep == "keep" {
+		s.differs("files that exist do not keep their setuid and setgid bits")
 	}
 	if to.fresh() || c.noOverwrite || c.removed && !k.busybox() || c.keep == "keep" {
 		return

@@ -84,16 +84,7 @@ func (k *files) conditional(t fileTest, then []Step) ([]Step, error) {
 	case k.updated != updated || added != len(slices.Concat(slices.Collect(maps.Values(k.added))...)):
 		return nil, t.stop()
 	}
-	for path, what := range k.kinds { // that it has made may be there or not
-		if before[path] != what && !(path == p.value && !t.holds) {
-			delete(k.kinds, path)
-		}
-	}
-	for path, what := range before { // and what it has removed
-		if k.kinds[path] != what {
-			delete(k.kinds, path)
-		}
-	}
+	k.perhaps(before, func(path string, _ kind) bool { return path == p.value && !t.holds })
 	if steps, err = k.finalDownloads(steps); err != nil {
 		return nil, err
 	}
@@ -158,7 +149,7 @@ func (t fileTest) ifExists(p location, steps []Step) error {
 			path, settings, _ := strings.Cut(a, "#")
 			source, _, _ := strings.Cut(path, ":")
 			switch {
-			case s.Subcommand == "prepare" && path == p.text && settings == "absent":
+			case s.Subcommand == "prepare" && path == p.text && strings.HasPrefix(settings, "absent"):
 			case s.Subcommand == "prepare" && path == p.text && settings != "" && !strings.HasPrefix(settings, "link="):
 				s.Args[i] = setting(a, "if-exists")
 			case s.Subcommand == "copy" && (source == p.text || strings.HasPrefix(source, p.text+"/")):
@@ -208,7 +199,8 @@ func (t fileTest) unlessExists(p location, steps []Step) error {
 // onlyMakes reports whether the arguments of prepare only make the path, which does nothing if it is there.
 func (t fileTest) onlyMakes(p location, args []string) bool {
 	return !slices.ContainsFunc(args, func(a string) bool {
-		return !(a == p.text && t.op != "-f") && !(a == p.text+"#file" && t.op != "-d")
+		a = strings.TrimSuffix(strings.TrimSuffix(a, ignoreErrors), "&")
+		return !(strings.TrimSuffix(a, "#") == p.text && t.op != "-f") && !(a == p.text+"#file" && t.op != "-d")
 	})
 }
 

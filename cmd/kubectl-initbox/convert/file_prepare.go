@@ -104,12 +104,18 @@ func (k *files) mkdir(call *shell.Call) ([]Step, error) {
 			return "", noPattern(p)
 		case k.kind(p) == file:
 			return "", stop(p.word, "a file, where a directory is to be")
-		case existing && !o.has("p") && k.guarded != p.value:
+		case existing && !o.has("p") && k.guarded != p.value && !k.mayFail:
 			return "", stop(p.word, "mkdir without -p fails if the directory is there from an earlier run, and the script may depend on that")
 		case existing && mode != "":
 			return "", stop(p.word, "mkdir -m only sets the mode of a directory that it makes, and it may exist")
 		case !o.has("p") && k.guarded != p.value:
-			s.differs("it is no failure if the directory " + p.value + " exists")
+			s.differs(noFailure + "the directory " + p.value + " exists")
+		}
+		if !o.has("p") {
+			s.differs(k.parentNote(p)...)
+		}
+		if k.mayFail && !p.fresh() {
+			s.differs("if " + p.value + " cannot be made, what needs it as a directory fails")
 		}
 		k.made(p, directory)
 		if mode != "" {
@@ -204,7 +210,7 @@ func (k *files) change(p location, s *Step, setting string, recursive bool) (str
 	if _, made := k.kinds[p.value]; what == directory && !made && !p.root() {
 		what = unknown // by its slash
 		if !recursive {
-			s.differs("it is no failure if " + p.value + " does not exist")
+			s.differs(noFailure + p.value + " does not exist")
 			return p.text + "#" + setting + "&if-exists", nil
 		}
 	}
@@ -220,7 +226,7 @@ func (k *files) change(p location, s *Step, setting string, recursive bool) (str
 	case !recursive:
 		return "", stop(p.word, "whether it is a file or a directory is not known")
 	}
-	s.differs("it is no failure if " + p.value + " does not exist, and one if it is a file")
+	s.differs(noFailure+p.value+" does not exist", p.value+" is not changed if it is a file")
 	return p.text + "#" + setting + "&recursive&if-exists", nil
 }
 
@@ -231,7 +237,7 @@ func (k *files) changeMatching(p location, s *Step, setting string, recursive bo
 		for _, name := range visible(p.pattern) {
 			setting += "&name=" + escapeValue(name)
 		}
-		s.differs("it is no failure if no file matches " + p.value + "/" + p.pattern + ", and files below it that match are changed, too")
+		s.differs(noFailure+"no file matches "+p.value+"/"+p.pattern, "files below "+p.value+" that match "+p.pattern+" are changed, too")
 		return p.text + "#children&" + setting, nil
 	}
 	return "", noPattern(p)
@@ -328,6 +334,7 @@ func (k *files) touch(call *shell.Call) ([]Step, error) {
 	}
 	return k.each(all, func(p location, s *Step) (string, error) {
 		s.Why = "prepare makes an empty file"
+		s.differs(k.parentNote(p)...)
 		if p.pattern != "" || k.kind(p) == directory {
 			return "", stop(p.word, "a directory or a pattern, whose time would be set")
 		}
@@ -351,11 +358,12 @@ func (k *files) rm(call *shell.Call) ([]Step, error) {
 			k.made(p, absent)
 			continue
 		}
-		step := k.removeOne
-		if p.pattern != "" {
-			step = k.removeMatching
+		var s Step
+		if p.pattern == "" {
+			s, err = k.removeOne(p, o.has("r"), o.has("f") || k.mayFail)
+		} else {
+			s, err = k.removeMatching(p, o.has("r"), o.has("f") || k.mayFail)
 		}
-		s, err := step(p, o.has("r"), o.has("f"))
 		if err != nil {
 			return nil, err
 		}
@@ -380,6 +388,13 @@ func (k *files) removeOne(p location, recursive, force bool) (Step, error) {
 		return s, stop(p.word, "rm without -f fails if it does not exist, and the script may depend on that")
 	case !recursive && what == directory:
 		return s, stop(p.word, "a directory, which rm without -r does not remove")
+	case !recursive && what == unknown && k.mayFail: // a directory has to stay
+		if strings.ContainsAny(path.Base(p.value), `*?[]\`) || path.Base(p.value) != path.Base(p.text) {
+			return s, stop(p.word, "rm without -r of what may be a directory")
+		}
+		in := p
+		in.value, in.text, in.pattern = path.Dir(p.value), path.Dir(p.text), path.Base(p.value)
+		return k.removeMatching(in, false, true)
 	case !recursive && what == unknown:
 		s.differs("if " + p.value + " is a directory, it is removed, too, where rm without -r fails")
 	}
@@ -412,7 +427,7 @@ func (k *files) removeMatching(p location, recursive, force bool) (Step, error) 
 		text += "&name=" + escapeValue(name)
 	}
 	if !recursive { // directories stay
-		text += "&older-than=1ms"
+		text += "&older-than=0"
 	}
 	s.Args = []string{text}
 	s.Flags = []Flag{{"force", ""}}
@@ -481,6 +496,7 @@ func (k *files) ln(call *shell.Call) ([]Step, error) {
 	}
 	return k.each(all, func(p location, s *Step) (string, error) {
 		s.Why = "prepare makes the link, or gives it another target"
+		s.differs(k.parentNote(p)...)
 		text := p.text
 		into := k.kind(p) == directory && !o.has("T")
 		switch {
@@ -501,7 +517,7 @@ func (k *files) ln(call *shell.Call) ([]Step, error) {
 		case !p.fresh() && !into && !o.has("n") && !o.has("T"):
 			return "", stop(p.word, "if it is a directory, the link would be made in it; -n or -T makes sure")
 		}
-		s.differs("if there is a file or a directory at " + p.value + ", that is an error")
+		s.differs("a file or a directory at " + p.value + " is not replaced, but " + k.anError())
 		k.made(p, link)
 		return text + "#link=" + escapeTarget(target), nil
 	})

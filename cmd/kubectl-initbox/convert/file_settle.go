@@ -1,11 +1,13 @@
 package convert
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
 
 	"initbox/cmd/kubectl-initbox/convert/shell"
 	"initbox/cmd/kubectl-initbox/manifest"
@@ -29,6 +31,7 @@ type files struct {
 	kinds     map[string]kind // by place.value
 	downloads map[string]*download
 	guarded   string          // the path that a condition is about, which what follows makes or changes
+	mayFail   bool            // the script ignores the failure of the call
 	texts     map[string]bool // files whose whole text a step has written, by place.value
 	contents  map[string]content
 	flat      map[string]bool       // directories with nothing but files that a step has copied, by place.value
@@ -95,6 +98,84 @@ func (k *files) settle(steps []Step) ([]Step, error) {
 		}
 	}
 	return settled, nil
+}
+
+// ignoreErrors is the setting of prepare that makes a failure a warning.
+const ignoreErrors = "ignore-errors"
+
+// ignoring returns the step for a call whose failure the script ignores: CALL || true.
+func ignoring(call *shell.Call, steps []Step) Step {
+	return Step{settle: func(k *files) ([]Step, error) {
+		before := maps.Clone(k.kinds)
+		k.mayFail = true
+		settled, err := k.settle(steps)
+		k.mayFail = false
+		if err != nil {
+			return nil, err
+		}
+		prepared := true
+		for i, s := range settled {
+			s.Args = slices.Clone(s.Args)
+			keeps := slices.ContainsFunc(s.Args, func(a string) bool { return strings.Contains(a, "#keep") || strings.Contains(a, "&keep") })
+			switch {
+			case s.Subcommand == "prepare":
+				for n, a := range s.Args {
+					s.Args[n] = setting(a, ignoreErrors)
+				}
+				s.Differs = slices.DeleteFunc(slices.Clone(s.Differs), func(d string) bool { return strings.HasPrefix(d, noFailure) })
+			case s.Subcommand == "copy" && !keeps: // which may fail for want of privileges
+				for n, a := range s.Args {
+					s.Args[n] = setting(a, "optional")
+				}
+				s.Differs = slices.DeleteFunc(slices.Clone(s.Differs), func(d string) bool { return strings.HasSuffix(d, " is empty") })
+				s.differs("only the failure of " + call.Name + " for want of a source is ignored: if anything else fails, the container fails and starts again")
+				prepared = false
+			case s.Subcommand == "sleep":
+			default:
+				return nil, &shell.Error{Pos: call.Pos, Word: call.Name, Why: "its failure is ignored, and initbox would end with it"}
+			}
+			settled[i] = s
+		}
+		k.perhaps(before, func(_ string, what kind) bool { return prepared && what == directory })
+		return settled, nil
+	}}
+}
+
+// noFailure begins what is different where a command would fail, and initbox does not.
+const noFailure = "it is no failure if "
+
+// anError is what an error of the call is.
+func (k *files) anError() string {
+	if k.mayFail {
+		return "a warning"
+	}
+	return "an error"
+}
+
+// parentNote returns what is different where the directory of a place may be missing, for which a command would fail
+// that the script ignores.
+func (k *files) parentNote(p location) []string {
+	up := path.Dir(p.value)
+	mounted := slices.ContainsFunc(k.c.VolumeMounts, func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == up })
+	if !k.mayFail || p.root() || k.kinds[up] == directory || mounted {
+		return nil
+	}
+	return []string{"the directory of " + p.value + " is made, too, if it is missing"}
+}
+
+// perhaps forgets what is known of the paths that may be as they were before or as they are now, unless keep says that
+// the latter is certain enough.
+func (k *files) perhaps(before map[string]kind, keep func(path string, what kind) bool) {
+	for path, what := range k.kinds {
+		if before[path] != what && !keep(path, what) {
+			delete(k.kinds, path)
+		}
+	}
+	for path, what := range before {
+		if k.kinds[path] != what {
+			delete(k.kinds, path)
+		}
+	}
 }
 
 // appended adds steps, or adds a text to the file that an earlier step writes.
@@ -199,7 +280,7 @@ func (k *files) linkNote(p location) []string {
 	if p.fresh() || p.root() {
 		return nil
 	}
-	return []string{"a symbolic link in the volume " + path.Clean(p.mount.MountPath) + " is not followed, but an error"}
+	return []string{"a symbolic link in the volume " + path.Clean(p.mount.MountPath) + " is not followed, but " + k.anError()}
 }
 
 // owned refuses the steps that make files for root which had, or kept, another owner, unless a later step gives them
@@ -323,7 +404,10 @@ func joinPaths(args []string) []string {
 func joinPath(a, b string) (string, bool) {
 	path, first, _ := strings.Cut(a, "#")
 	other, second, _ := strings.Cut(b, "#")
+	ignores := func(settings string) bool { return slices.Contains(strings.Split(settings, "&"), ignoreErrors) }
 	switch {
+	case ignores(first) != ignores(second):
+		return "", false
 	case path != other || strings.Contains(first, "absent") || strings.Contains(second, "absent") || strings.Contains(first+second, "empty"):
 		return "", false
 	case first == second, second == "":

@@ -152,7 +152,7 @@ func (s *scriptReader) call(statement shell.Statement, last bool) error {
 	case len(steps) == 0:
 		s.unused = append(s.unused, callText(call))
 	case statement.MayFail:
-		return &shell.Error{Word: call.Name, Why: "its failure is ignored, and initbox would end with it"}
+		steps = []Step{ignoring(call, steps)}
 	case statement.Unchecked && call.Name != "sleep":
 		s.differs("if " + call.Name + " fails, the container fails and starts again; the script went on")
 	}
