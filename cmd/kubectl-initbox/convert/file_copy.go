@@ -80,7 +80,14 @@ func (k *files) copyAll(c copying, sources []location, to location) ([]Step, err
 	if err := noPattern(to); err != nil {
 		return nil, err
 	}
-	if k.unread != nil && len(sources) == 1 {
+	switch st, found := k.storeAt(sources[0]); {
+	case k.unread == nil || len(sources) > 1:
+	case found && !c.recursive && !c.noOverwrite && !c.update && c.mode == "":
+		if k.kind(to) == directory && !c.exactTarget {
+			to.text, to.value, to.slash = strings.TrimSuffix(to.text, "/")+"/"+sources[0].base(), path.Join(to.value, path.Base(sources[0].value)), false
+		}
+		return k.keyStore(st, nil, to)
+	case k.updated != nil:
 		return k.copyUpdated(c, sources[0], to)
 	}
 	var steps []Step

@@ -68,7 +68,8 @@ func (k *files) place(w shell.Word, call *shell.Call) (location, error) {
 	}
 	p.value = path.Clean(p.value)
 	p.mount, p.volume, err = k.mounted(w, p.value)
-	if d := k.updated; d != nil && p.mount == nil && (within(d.dir, p.value) || within(p.value, d.dir) || bundles[p.value]) {
+	d := k.updated
+	if p.mount == nil && (k.stores[p.value].key != nil || d != nil && (within(d.dir, p.value) || within(p.value, d.dir) || bundles[p.value])) {
 		k.unread = w
 	}
 	return p, err

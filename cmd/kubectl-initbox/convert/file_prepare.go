@@ -358,6 +358,11 @@ func (k *files) rm(call *shell.Call) ([]Step, error) {
 			k.made(p, absent)
 			continue
 		}
+		if k.stores[p.value].key != nil && p.mount == nil && p.pattern == "" {
+			k.made(p, absent)
+			k.unread = nil
+			continue
+		}
 		var s Step
 		if p.pattern == "" {
 			s, err = k.removeOne(p, o.has("r"), o.has("f") || k.mayFail)

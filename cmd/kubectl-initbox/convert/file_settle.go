@@ -38,7 +38,7 @@ type files struct {
 	stores    map[string]store      // files of certificates, by place.value
 	added     map[string][]location // certificates that were copied into the image, by distribution.anchors
 	updated   *distribution         // whose program has changed the certificates of the image
-	unread    shell.Word            // a path of the call to what it has changed, unless the command takes care of that
+	unread    shell.Word            // a path of the call to what that, or another command, has made in the image; nil if the command knows
 }
 
 // fileCommand is a [command] that needs to know what the ones before it have made.
@@ -50,7 +50,7 @@ func deferred(f fileCommand) command {
 		return []Step{{settle: func(k *files) ([]Step, error) {
 			steps, err := f(k, call)
 			if err == nil && k.unread != nil {
-				err = stop(k.unread, "what update-ca-certificates or update-ca-trust has changed in the image")
+				err = stop(k.unread, "what an earlier command has made or changed in the image")
 			}
 			return steps, at(call, err)
 		}}}, nil

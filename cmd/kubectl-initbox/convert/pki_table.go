@@ -11,6 +11,7 @@ var pkiCommands = map[string]command{
 	"update-ca-certificates": deferred((*files).updateCertificates),
 	"update-ca-trust":        deferred((*files).updateCertificates),
 
+	"keytool":    deferred((*files).keytool),
 	"openssl":    deferred((*files).openssl),
 	"ssh-keygen": deferred((*files).sshKeygen),
 	"head":       deferred((*files).random),
@@ -29,6 +30,7 @@ var opensslCommands = map[string]struct {
 	"genpkey": {"algorithm=; pkeyopt=; out=; quiet", (*files).genpkey},
 	"ecparam": {"name=; genkey; noout; out=", (*files).ecparam},
 	"dhparam": {"out=; dsaparam; quiet", (*files).dhparam},
+	"pkcs12":  {"export; in=; inkey=; certfile=; CAfile=; chain; name=; out=; passout password=", (*files).exportPKCS12},
 	"req":     {"x509; new; newkey=; nodes noenc; keyout=; out=; days=; subj=; addext=; sha256; sha384; sha512; batch; quiet", (*files).selfSigned},
 }
 

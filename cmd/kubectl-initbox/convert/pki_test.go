@@ -164,11 +164,65 @@ func TestTrustBundle(t *testing.T) {
 		{script: "update-ca-certificates; cp -r /etc/ssl/* /out/", want: "kept: /etc/ssl/*: more, or something else"},
 		{script: "update-ca-certificates; cat /etc/ssl/certs/company.pem > /out/ca.crt", want: "kept: /etc/ssl/certs/company.pem"},
 		{script: "update-ca-certificates; tar cf /out/ca.tar /etc/ssl/certs", want: "kept: "},
-		{script: "update-ca-certificates; sed s/a/b/ /etc/ssl/certs/ca-certificates.crt > /out/a", want: "kept: what update-ca-certificates"},
+		{script: "update-ca-certificates; sed s/a/b/ /etc/ssl/certs/ca-certificates.crt > /out/a", want: "kept: what an earlier command has made or changed"},
 		{script: "if [ -f /tls/x ]; then cp /tls/ca.crt /usr/local/share/ca-certificates/; fi; update-ca-certificates; cp /etc/ssl/cert.pem /out/a", want: "kept: a condition"},
 		{script: "update-ca-certificates --localcertsdir /certs; cp /etc/ssl/cert.pem /out/a", want: "kept: --localcertsdir"},
 		{script: "update-ca-trust extract -o /out", want: "kept: -o"},
 		{script: "update-ca-certificates", want: "kept: nothing"},
+	})
+}
+
+func TestKeytool(t *testing.T) {
+	t.Parallel()
+	const (
+		importCert = "keytool -importcert -noprompt -trustcacerts -storepass changeit -alias ca -file /certs/ca.crt -keystore "
+		exported   = "openssl pkcs12 -export -in /tls/tls.crt -inkey /tls/tls.key -name web -passout env:PASSWORD -out "
+		imported   = "keytool -importkeystore -noprompt -srcstorepass \"$PASSWORD\" -deststorepass \"$PASSWORD\" "
+		pair       = "--cert-file /tls/tls.crt --key-file /tls/tls.key "
+	)
+	checkPKI(t, []pkiCase{
+		{script: importCert + "/out/ts", want: "trust-bundle /certs/ca.crt --jks /out/ts", differs: "keytool takes the first"},
+		{script: importCert + "/out/ts.p12", want: "trust-bundle /certs/ca.crt --pkcs12 /out/ts.p12", differs: "Java 8"},
+		{script: importCert + "/out/ts -storetype PKCS12 -storepass \"$CHANGEIT\"", want: "trust-bundle /certs/ca.crt --pkcs12 /out/ts"},
+		{script: importCert + "/out/ts -storepass:env PASSWORD", want: "kept: -storepass: it is missing"},
+		{script: "keytool -import -noprompt -file /certs/ca.crt -alias company -keystore /out/ts -storepass \"$PASSWORD\"", want: "trust-bundle /certs/ca.crt --password-env PASSWORD --jks /out/ts", differs: "not that of -alias"},
+		{script: "keytool -import -noprompt -alias ca -keystore /out/ts -storepass:file /tls/pw < /certs/ca.crt", want: "trust-bundle /certs/ca.crt --password-file /tls/pw --jks /out/ts"},
+		{script: importCert + "/out/ts; " + importCert + "/out/ts -file /tls/ca.crt -alias b", want: "trust-bundle /certs/ca.crt /tls/ca.crt --jks /out/ts"},
+		{script: "cp /opt/java/openjdk/lib/security/cacerts /out/ts && " + importCert + "/out/ts", want: "trust-bundle /opt/java/openjdk/lib/security/cacerts /certs/ca.crt --jks /out/ts"},
+		{script: "cp \"$JAVA/lib/security/cacerts\" /out/; " + importCert + "/out/cacerts", want: "trust-bundle $(JAVA)/lib/security/cacerts /certs/ca.crt --jks /out/cacerts"},
+		{script: "rm -f /data/ts; " + importCert + "/data/ts", want: "prepare /data/ts#absent -- trust-bundle /certs/ca.crt --jks /data/ts"},
+		{script: "keytool -importkeystore -srckeystore /opt/java/lib/security/cacerts -srcstorepass changeit -destkeystore /out/ts -deststorepass \"$PASSWORD\" && keytool -importcert -noprompt -file /certs/ca.crt -alias ca -keystore /out/ts -storepass \"$PASSWORD\"",
+			want: "trust-bundle /opt/java/lib/security/cacerts /certs/ca.crt --password-env PASSWORD --jks /out/ts"},
+
+		{script: exported + "/out/k.p12", want: "keystore " + pair + "--alias web --password-env PASSWORD --pkcs12 /out/k.p12"},
+		{script: "openssl pkcs12 -export -in /tls/tls.crt -inkey /tls/tls.key -certfile /certs/ca.crt -password pass:changeit -out /out/k.p12", want: "keystore " + pair + "--ca-file /certs/ca.crt --alias 1 --pkcs12 /out/k.p12", differs: "trusts the certificates of --ca-file"},
+		{script: exported + "/out/k.p12 -chain -CAfile /certs/ca.crt", want: "keystore " + pair + "--ca-file /certs/ca.crt --alias web --password-env PASSWORD --pkcs12 /out/k.p12"},
+		{script: exported + "/tmp/k.p12 && " + imported + "-srckeystore /tmp/k.p12 -srcstoretype PKCS12 -destkeystore /out/k.jks -deststoretype JKS && rm /tmp/k.p12", want: "keystore " + pair + "--alias web --password-env PASSWORD --mode 0644 --jks /out/k.jks"},
+		{script: exported + "/out/k.p12 && " + imported + "-srckeystore /out/k.p12 -srcalias web -destalias app -destkeystore /out/k.jks", want: "keystore " + pair + "--alias web --password-env PASSWORD --pkcs12 /out/k.p12 -- keystore " + pair + "--alias app --password-env PASSWORD --mode 0644 --jks /out/k.jks"},
+		{script: exported + "/tmp/k.p12; " + imported + "-srckeystore /tmp/k.p12 -destkeystore /out/k.jks; keytool -import -noprompt -alias ca -file /certs/ca.crt -keystore /out/k.jks -storepass \"$PASSWORD\"", want: "keystore " + pair + "--alias web --ca-file /certs/ca.crt --password-env PASSWORD --mode 0644 --jks /out/k.jks"},
+		{script: exported + "/tmp/k.p12; cp /tmp/k.p12 /out", want: "keystore " + pair + "--alias web --password-env PASSWORD --pkcs12 /out/k.p12"},
+
+		{script: importCert + "/data/ts", want: "kept: /data/ts: a store that exists already"},
+		{script: importCert + "/tmp/ts", want: "kept: "},
+		{script: importCert + "/out/ts; keytool -importcert -noprompt -storepass \"$PASSWORD\" -alias b -file /tls/ca.crt -keystore /out/ts", want: "kept: /out/ts: made by an earlier command in another format, or with another password"},
+		{script: "keytool -importcert -noprompt -storepass hunter22 -alias a -file /certs/ca.crt -keystore /out/ts", want: "kept: -storepass: a password that is in the script"},
+		{script: "keytool -importcert -storepass changeit -alias a -file /certs/ca.crt -keystore /out/ts", want: "kept: without -noprompt"},
+		{script: "keytool -importcert -noprompt -alias a -file /certs/ca.crt -keystore /out/ts", want: "kept: -storepass: it is missing"},
+		{script: "keytool -importcert -noprompt -storepass \"$UNSET\" -alias a -file /certs/ca.crt -keystore /out/ts", want: "kept: "},
+		{script: "cp /opt/app/keystore.jks /out/ts; " + importCert + "/out/ts", want: "kept: /out/ts: a copy of a store that is not certainly"},
+		{script: "keytool -genkeypair -alias a -keystore /out/k -storepass changeit", want: "kept: neither -importcert"},
+		{script: "keytool -importcert -noprompt -cacerts -alias a -file /certs/ca.crt -storepass changeit", want: "kept: -cacerts"},
+		{script: importCert + "/out/ts -storetype JCEKS", want: "kept: JCEKS: a type of store"},
+		{script: exported + "/tmp/k.p12", want: "kept: nothing"},
+		{script: exported + "/tmp/k.p12; tar cf /out/a.tar /tmp/k.p12", want: "kept: "},
+		{script: exported + "/tmp/k.p12; cat /tmp/k.p12 > /out/a", want: "kept: /tmp/k.p12"},
+		{script: exported + "/out/k.p12 -legacy", want: "kept: -legacy"},
+		{script: exported + "/out/k.p12; keytool -import -noprompt -alias web -file /certs/ca.crt -keystore /out/k.p12 -storepass \"$PASSWORD\"", want: "kept: web: the alias of the key"},
+		{script: "openssl pkcs12 -export -in /tls/tls.crt -inkey /tls/tls.key -passout pass:hunter22 -out /out/k.p12", want: "kept: -passout: a password that is in the script"},
+		{script: "openssl pkcs12 -export -in /tls/tls.crt -inkey /tls/tls.key -out /out/k.p12", want: "kept: -passout: it is missing"},
+		{script: exported + "/tmp/k.p12; " + imported + "-srckeystore /tmp/k.p12 -destkeystore /out/k.jks -deststorepass changeit", want: "kept: its password is not that of the source"},
+		{script: "keytool -importkeystore -srckeystore /tls/k.p12 -srcstorepass changeit -destkeystore /out/k.jks -deststorepass changeit", want: "kept: /tls/k.p12: a store that the script has not made"},
+		{script: "openssl pkcs12 -in /tls/k.p12 -nodes -out /out/k.pem -passout pass:changeit", want: "kept: -nodes"},
 	})
 }
 

@@ -8,11 +8,16 @@ import (
 	"initbox/cmd/kubectl-initbox/convert/shell"
 )
 
-// store is a file of certificates that the script has made so far: a copy, or what a step with these flags writes.
+// store is a file of certificates that the script has made so far: a copy, what a trust-bundle with these flags writes,
+// or a store with a key, which may be in the image, where only a later command makes something of it.
 type store struct {
 	from  *location
 	step  string // that copied it, as [Step.instead] names it
 	flags []Flag
+
+	key, password         []Flag // of keystore: what it is made of, and its password
+	format, mode, differs string
+	inside                bool
 }
 
 // distribution is where one keeps its certificates, and what the program does that collects those it trusts.
