@@ -24,6 +24,9 @@ spec:
     - {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
     volumeMounts:
     - {name: out, mountPath: /out}
+    - {name: out, mountPath: /mnt/out}
+    - {name: ca, mountPath: /mnt/certs}
+    - {name: tls, mountPath: /mnt/tls}
     - {name: data, mountPath: /data}
     - {name: ca, mountPath: /certs}
     - {name: tls, mountPath: /tls}
