@@ -29,11 +29,11 @@ help:
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s  %s\n", $$1, $$2 }'
 
 .PHONY: build
-build: ## builds bin/initbox: static and reproducible (VERSION=… sets its version, GOARCH=… its architecture)
-	$(BUILD) -o bin/initbox ./cmd/initbox
+build: ## builds bin/initbox and bin/kubectl-initbox: static and reproducible (VERSION=… sets the version, GOARCH=… the architecture)
+	$(BUILD) -o bin/ ./cmd/initbox ./cmd/kubectl-initbox
 
 .PHONY: plugin
-plugin: ## builds bin/kubectl-initbox, the kubectl plugin (GOOS=darwin for macOS)
+plugin: ## builds bin/kubectl-initbox alone, the kubectl plugin (GOOS=darwin for macOS)
 	$(BUILD) -o bin/kubectl-initbox ./cmd/kubectl-initbox
 
 # PLATFORMS=linux/amd64,darwin/arm64 makes a part of them. SOURCE is the URL of the repository, for the Krew manifest.

@@ -42,6 +42,7 @@ var benchmarks = []benchmark{
 	{"herd", herd},
 	{"clone", cloneAll},
 	{"fetch", fetchAll},
+	{"plugin", plugin},
 }
 
 // errSkipped is wrapped by the error of a benchmark that cannot run on this machine; the report says so in its place.

@@ -28,6 +28,7 @@ type tool struct {
 // absent from the tables, and the report says which.
 var known = []tool{
 	{name: "initbox", versionArgs: []string{"--version"}},
+	{name: desk, versionArgs: []string{"--version"}},
 	{name: "wait4x", versionArgs: []string{"version"}},
 	{name: "dockerize", versionArgs: []string{"-version"}},
 	{name: "grpc_health_probe", versionArgs: []string{"-version"}},
@@ -75,6 +76,9 @@ func findTools(ctx context.Context, initbox string) (map[string]tool, error) {
 			if err != nil {
 				return nil, fmt.Errorf("the binary to measure: %w (build it first, or say where it is with -initbox)", err)
 			}
+		}
+		if t.name == desk {
+			path, err = exec.LookPath(filepath.Join(filepath.Dir(found[ours].path), desk))
 		}
 		if err != nil {
 			continue
