@@ -228,7 +228,8 @@ func (c *cluster) services(ctx context.Context, namespace string) ([]corev1.Serv
 	return list[corev1.Service](ctx, c, resourceOf("services"), namespace)
 }
 
-// serviceNamed returns the Service, or nil if it does not exist or cannot be read: only then, known is false.
+// serviceNamed returns a Service, or nil if the namespace has no such Service. known is false if the Services of the
+// namespace could not be read.
 func (c *cluster) serviceNamed(ctx context.Context, namespace, name string) (s *corev1.Service, known bool) {
 	all, err := c.services(ctx, namespace)
 	if i := slices.IndexFunc(all, func(s corev1.Service) bool { return s.Name == name }); i >= 0 {

@@ -73,7 +73,7 @@ func (d *doctor) replaced(ctx context.Context, pod *corev1.Pod) bool {
 	})
 }
 
-// condition returns the condition of a Pod, which is empty if there is none.
+// condition returns the condition of that type in the status of a Pod, or an empty one if the status lacks it.
 func condition(pod *corev1.Pod, name corev1.PodConditionType) corev1.PodCondition {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == name {

@@ -43,7 +43,8 @@ func isProgram(word string) bool {
 	return base == "initbox" || command.IsSubcommand(base) && (base != word || base != "sleep" && base != "install")
 }
 
-// mount returns the mount of a container that a path lies in, and its volume; nil if there is none.
+// mount returns the innermost volumeMount of the container above a path, and the volume of the Pod that is mounted
+// there. Both are nil if the path lies in the image; only the volume is nil if the Pod does not declare it.
 func (c *container) mount(name string) (*corev1.VolumeMount, *corev1.Volume) {
 	var found *corev1.VolumeMount
 	for i := range c.VolumeMounts {

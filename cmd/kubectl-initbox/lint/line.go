@@ -86,7 +86,8 @@ func (r *run) missingLink(report report) {
 	}
 }
 
-// installed returns the links that an install in the Pod makes in a volume; known is false if there is none.
+// installed returns the names of the links that the containers of the Pod with initbox install make in a volume. known
+// is false if no container installs into it: something else may have made the links.
 func (p *pod) installed(volume string) (names []string, known bool) {
 	for _, c := range p.containers {
 		if c.main == nil {

@@ -79,7 +79,7 @@ func destinations(s command.Inspected) (paths []string) {
 	return paths
 }
 
-// lasting calls do with each path that is written for another container: one that a later step reads, or the program at
+// results calls do with each path that is written for another container: one that a later step reads, or the program at
 // the end of the chain, may lie anywhere.
 func (r *run) results(do func(s command.Inspected, name string)) {
 	if r.err != nil || r.foreign() != nil {
