@@ -56,8 +56,10 @@ type Pod struct {
 	Since      time.Time  `json:"since,omitzero"`
 	Container  string     `json:"container,omitempty"`
 	Program    string     `json:"program,omitempty"` // a subcommand of initbox, or the image's or program's name
-	Started    int        `json:"started"`           // how often the container was
-	Reason     string     `json:"reason,omitempty"`  // CrashLoopBackOff, …
+	Step       int        `json:"step,omitempty"`    // of a chain of Steps: the one that holds the Pod, from 1
+	Steps      int        `json:"steps,omitempty"`
+	Started    int        `json:"started"`          // how often the container was
+	Reason     string     `json:"reason,omitempty"` // CrashLoopBackOff, …
 	LastStatus *int32     `json:"lastStatus,omitempty"`
 	LastReason string     `json:"lastReason,omitempty"` // what the status means
 	LastRan    float64    `json:"lastRanSeconds,omitempty"`
@@ -71,6 +73,7 @@ type Pod struct {
 	status    *corev1.ContainerStatus
 	init      bool
 	ours      bool   // it runs initbox
+	said      string // what may name the step: its termination message, or the last entry of its log
 	guessed   bool   // what it waits for was found in a text that is not understood wholly
 	path      string // of the container in its owner
 	object    *manifest.Object

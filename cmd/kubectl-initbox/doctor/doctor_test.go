@@ -36,11 +36,12 @@ type state struct {
 	forbidden []string      // such as "GET events"
 	allowed   func(spec kube.Object) bool
 	kinds     string // the answer for all kinds that are not built in
+	log       string // of every container
 }
 
 func clusterOf(t *testing.T, manifests string) *state {
 	t.Helper()
-	s := &state{allowed: func(kube.Object) bool { return false }, kinds: "[]"}
+	s := &state{allowed: func(kube.Object) bool { return false }, kinds: "[]", log: "fake logs\n"}
 	for _, document := range strings.Split(manifests, "\n---\n") {
 		var o kube.Object
 		if err := sigyaml.Unmarshal([]byte(document), &o); err != nil {
@@ -79,7 +80,7 @@ func (s *state) answer(r *http.Request) (code int, answer any) {
 	case slices.Contains(s.forbidden, r.Method+" "+last):
 		return failed(403, "Forbidden")
 	case last == "log":
-		return 200, "fake logs\n"
+		return 200, s.log
 	case last == "api":
 		return 200, `{"kind": "APIGroupDiscoveryList", "items": []}`
 	case last == "apis":

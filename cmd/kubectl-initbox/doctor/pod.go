@@ -203,6 +203,11 @@ func (d *doctor) history(ctx context.Context, p *Pod) {
 	if p.Started > 0 && (p.Message == "" || s.State.Running != nil) {
 		p.Log = d.log(ctx, p)
 	}
+	if ended != nil && s.State.Running == nil && ended.Message != "" {
+		p.said = ended.Message
+	} else if len(p.Log) > 0 {
+		p.said = p.Log[len(p.Log)-1]
+	}
 	redact := redactor(p.pod)
 	p.Message = redact.Redact(p.Message)
 	for i := range p.Log {

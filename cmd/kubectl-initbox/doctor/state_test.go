@@ -183,6 +183,42 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
+// TestStep pins that the step of a chain is named at which it stands, and that what the steps before it waited for is
+// not examined.
+func TestStep(t *testing.T) {
+	chain := waiting("web", `wait-for-service, "tcp://a:1", --, wait-for-service, "tcp://b:1", --, wait-for-dns, c, --, /app/server`)
+	ended := strings.Replace(chain, "state: {running: {", `state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 124, message: "step 2, wait-for-service: not ready\n1\n2\n3\n", `, 1)
+	const second, third = `held by "wait" (wait-for-service, step 2 of 3), started`, `held by "wait" (wait-for-dns, step 3 of 3), started`
+	for name, test := range map[string]struct {
+		pod, log, want string
+		targets        string // that are examined
+	}{
+		"nothing said":     {chain, "fake", `held by "wait" (wait-for-service), started`, "abc"},
+		"log":              {chain, "2026-11-23T11:59:30.000Z step 2, wait-for-service: started\n2026-11-23T11:59:31.000Z WARN step 2, wait-for-service: tcp://b:1: no such name\n", second, "bc"},
+		"JSON":             {chain, `{"time":"2026-11-23T11:59:30Z","level":"INFO","msg":"started","step":3,"subcommand":"wait-for-dns"}`, third, "c"},
+		"message":          {ended, "2026-11-23T11:59:31.000Z step 3, wait-for-dns: c: ready", second, "bc"},
+		"the program":      {chain, "2026-11-23T11:59:31.000Z step 3, wait-for-dns: running /app/server", `held by "wait" (server), started`, ""},
+		"another program":  {chain, "step 2, wait-for-dns: a text that only looks like it", `held by "wait" (wait-for-service), started`, "abc"},
+		"too many":         {chain, "step 4, wait-for-dns: started", `held by "wait" (wait-for-service), started`, "abc"},
+		"a single command": {waiting("web", `wait-for-service, "tcp://a:1"`), "2026-11-23T11:59:31.000Z tcp://a:1: no such name", `held by "wait" (wait-for-service), started`, "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := clusterOf(t, test.pod)
+			c.log = test.log
+			got := c.diagnose(t)
+			targets := ""
+			for _, service := range []string{"a", "b", "c"} {
+				if strings.Contains(got, "no Service "+service+" in shop") {
+					targets += service
+				}
+			}
+			if !strings.Contains(got, test.want) || targets != test.targets {
+				t.Errorf("want %q, and the targets %q, in:\n%s", test.want, test.targets, got)
+			}
+		})
+	}
+}
+
 // TestKinds pins what is said about objects whose kind only the API server knows.
 func TestKinds(t *testing.T) {
 	const certificates = `[{"metadata": {"name": "cert-manager.io"}, "versions": [{"version": "v1", "resources": [

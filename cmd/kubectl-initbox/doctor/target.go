@@ -11,6 +11,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,6 +71,28 @@ func (d *doctor) steps(ctx context.Context, p *Pod) []command.Inspected {
 		}
 	}
 	return all
+}
+
+// ofStep matches what names the step of a chain: in text, behind the time and the level of a log, and in JSON.
+var ofStep = lazy.Regexp(`^(?:\S+ )?(?:[A-Z]+ )?step ([0-9]+), ([a-z0-9-]+): |"step":([0-9]+),"subcommand":"([a-z0-9-]+)"`)
+
+// atStep finds out which step of a chain holds the Pod, and returns that one and those after it: what the others waited
+// for is there. Of a chain that has come to its end, which the program behind it has replaced, it returns none.
+func (p *Pod) atStep(steps []command.Inspected) []command.Inspected {
+	m := ofStep().FindStringSubmatch(p.said)
+	if !p.ours || m == nil {
+		return steps
+	}
+	n, err := strconv.Atoi(m[1] + m[3])
+	if err != nil || n < 1 || n > len(steps) || steps[n-1].Name != m[2]+m[4] {
+		return steps
+	}
+	p.Program, p.Step, p.Steps = steps[n-1].Name, n, len(steps)
+	if last := steps[n-1].Command; len(last) > 0 && (strings.Contains(p.said, ": running /") || strings.Contains(p.said, `"msg":"running /`)) {
+		p.Program, p.Step, p.Steps = failure.Printable(path.Base(last[0])), 0, 0
+		return nil
+	}
+	return steps[n-1:]
 }
 
 // servers returns the addresses that a step which is no wait asks, such as fetch and register: those of its URLs.
@@ -206,7 +229,7 @@ func (d *doctor) resolve(ctx context.Context, pod *corev1.Pod, e *corev1.EnvVar)
 // targets examines what the container that holds the Pod waits for.
 func (d *doctor) targets(ctx context.Context, p *Pod, depth int) {
 	var needs []kube.Permission
-	for _, s := range d.steps(ctx, p) {
+	for _, s := range p.atStep(d.steps(ctx, p)) {
 		needs = append(needs, s.Needs...)
 		for _, t := range s.Targets {
 			d.target(ctx, p, t, depth)

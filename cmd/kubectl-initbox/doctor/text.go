@@ -175,9 +175,14 @@ func (p *Pod) headline(now time.Time, still bool) string {
 		return head
 	}
 	head += fmt.Sprintf(", held by %q", p.Container)
+	var what []string
 	if p.Program != "" && p.Program != p.Container {
-		head += " (" + p.Program + ")"
+		what = append(what, p.Program)
 	}
+	if p.Step > 0 {
+		what = append(what, fmt.Sprintf("step %d of %d", p.Step, p.Steps))
+	}
+	head += reasonOf(strings.Join(what, ", "))
 	if p.Started == 0 {
 		return head + ", not started" + reasonOf(p.Reason)
 	}
