@@ -63,74 +63,41 @@ func (k *files) outFile(call *shell.Call, w shell.Word) (p location, mode string
 	return p, "", &shell.Error{Word: "umask " + call.Umask, Why: "a umask that is not understood"}
 }
 
-// key returns the step that makes a private key.
-func (k *files) key(call *shell.Call, out shell.Word, algorithm, format string, notes ...string) ([]Step, error) {
-	p, mode, err := k.outFile(call, out)
+// keyAlgorithms are those of generate, by the kind of a key with its size or its curve.
+var keyAlgorithms = map[string]string{
+	"rsa": "rsa-2048", "rsa 2048": "rsa-2048", "rsa 3072": "rsa", "rsa 4096": "rsa-4096", "ed25519": "ed25519",
+	"ec prime256v1": "ecdsa", "ec p-256": "ecdsa", "ec secp384r1": "ecdsa-p384", "ec p-384": "ecdsa-p384", "ec secp521r1": "ecdsa-p521", "ec p-521": "ecdsa-p521",
+	"ecdsa": "ecdsa", "ecdsa 256": "ecdsa", "ecdsa 384": "ecdsa-p384", "ecdsa 521": "ecdsa-p521",
+}
+
+// keyWords makes the key of keyAlgorithms of what a command of OpenSSL is called with.
+var keyWords = strings.NewReplacer("genrsa", "rsa", "genpkey rsa rsa_keygen_bits:", "rsa ", "genpkey ec ec_paramgen_curve:", "ec ", "genpkey ", "", "ecparam", "ec")
+
+// privateKey is openssl genrsa, genpkey or ecparam.
+func (k *files) privateKey(call *shell.Call, g given) ([]Step, error) {
+	command, _ := call.Args[0].Literal()
+	words, err := literals(slices.Concat(g.options["algorithm"], g.options["pkeyopt"], g.options["name"], g.args))
+	if err != nil {
+		return nil, err
+	}
+	words = strings.Fields(strings.ToLower(strings.Join(words, " ")))
+	algorithm := keyAlgorithms[keyWords.Replace(strings.Join(append([]string{command}, words...), " "))]
+	if algorithm == "" || command == "ecparam" && !(g.has("genkey") && g.has("noout") && g.has("out")) {
+		return nil, &shell.Error{Word: "openssl " + command, Why: "not called for a key of a kind and size that generate has"}
+	}
+	p, mode, err := k.outFile(call, g.get("out"))
 	if err != nil {
 		return nil, err
 	}
 	flags := []Flag{{"algorithm", algorithm}}
-	if format != "pkcs8" {
-		flags = append(flags, Flag{"key-format", format})
+	if command == "ecparam" || g.has("traditional") {
+		flags = append(flags, Flag{"key-format", "pkcs1"})
 	}
 	steps, err := k.generate(p, "key", mode, flags, p)
-	if err == nil {
-		steps[0].differs(notes...)
+	if err == nil && command == "genrsa" && !g.has("traditional") {
+		steps[0].differs("the key is in PKCS#8 (BEGIN PRIVATE KEY), as OpenSSL 3 writes it; OpenSSL 1 writes BEGIN RSA PRIVATE KEY")
 	}
 	return steps, err
-}
-
-// rsaSizes are the numbers of bits that generate has.
-var rsaSizes = map[string]string{"2048": "rsa-2048", "3072": "rsa", "4096": "rsa-4096"}
-
-func (k *files) genrsa(call *shell.Call, g given) ([]Step, error) {
-	bits, err := oneArgument(g)
-	if err != nil {
-		return nil, err
-	}
-	if bits == "" {
-		bits = "2048"
-	}
-	algorithm := rsaSizes[bits]
-	switch {
-	case algorithm == "":
-		return nil, stop(g.args[0], "a number of bits other than 2048, 3072 and 4096")
-	case g.has("traditional"):
-		return k.key(call, g.get("out"), algorithm, "pkcs1")
-	}
-	return k.key(call, g.get("out"), algorithm, "pkcs8", "the key is in PKCS#8 (BEGIN PRIVATE KEY), as OpenSSL 3 writes it; OpenSSL 1 writes BEGIN RSA PRIVATE KEY")
-}
-
-// curves are the names of curves in OpenSSL.
-var curves = map[string]string{"prime256v1": "ecdsa", "P-256": "ecdsa", "secp384r1": "ecdsa-p384", "P-384": "ecdsa-p384", "secp521r1": "ecdsa-p521", "P-521": "ecdsa-p521"}
-
-func (k *files) genpkey(call *shell.Call, g given) ([]Step, error) {
-	name, _ := g.get("algorithm").Literal()
-	option, _ := g.get("pkeyopt").Literal()
-	key, value, _ := strings.Cut(option, ":")
-	algorithm := ""
-	switch name = strings.ToLower(name); {
-	case name == "ed25519" && option == "":
-		algorithm = "ed25519"
-	case name == "rsa" && option == "":
-		algorithm = "rsa-2048"
-	case name == "rsa" && key == "rsa_keygen_bits":
-		algorithm = rsaSizes[value]
-	case name == "ec" && key == "ec_paramgen_curve":
-		algorithm = curves[value]
-	}
-	if algorithm == "" || len(g.args) > 0 || len(g.options["pkeyopt"]) > 1 {
-		return nil, &shell.Error{Word: "openssl genpkey", Why: "an algorithm or an option of it that generate does not have"}
-	}
-	return k.key(call, g.get("out"), algorithm, "pkcs8")
-}
-
-func (k *files) ecparam(call *shell.Call, g given) ([]Step, error) {
-	name, _ := g.get("name").Literal()
-	if curves[name] == "" || !g.has("genkey") || !g.has("noout") || !g.has("out") || len(g.args) > 0 {
-		return nil, &shell.Error{Word: "openssl ecparam", Why: "not -genkey -noout of a curve that generate has, with -out"}
-	}
-	return k.key(call, g.get("out"), curves[name], "pkcs1")
 }
 
 func (k *files) dhparam(call *shell.Call, g given) ([]Step, error) {
@@ -158,9 +125,10 @@ func (k *files) selfSigned(call *shell.Call, g given) ([]Step, error) {
 	newkey, _ := g.get("newkey").Literal()
 	days, _ := g.get("days").Literal()
 	number, err := strconv.Atoi(days)
-	algorithm := rsaSizes[strings.TrimPrefix(newkey, "rsa:")]
+	bits, rsa := strings.CutPrefix(newkey, "rsa:")
+	algorithm := keyAlgorithms["rsa "+bits]
 	switch {
-	case !g.has("x509") || algorithm == "" || !g.has("nodes") || len(g.args) > 0:
+	case !g.has("x509") || !rsa || algorithm == "" || !g.has("nodes") || len(g.args) > 0:
 		return nil, refused("not -x509 -newkey rsa:2048, rsa:3072 or rsa:4096 with -nodes")
 	case !g.has("keyout") || !g.has("out") || !g.has("subj"):
 		return nil, refused("without -keyout, -out or -subj")
@@ -241,8 +209,10 @@ func (k *files) sshKeygen(call *shell.Call) ([]Step, error) {
 	}
 	kind, _ := g.get("t").Literal()
 	bits, _ := g.get("b").Literal()
-	algorithm := map[string]string{"ed25519": "ed25519", "rsa": "rsa", "rsa3072": "rsa", "rsa2048": "rsa-2048", "rsa4096": "rsa-4096",
-		"ecdsa": "ecdsa", "ecdsa256": "ecdsa", "ecdsa384": "ecdsa-p384", "ecdsa521": "ecdsa-p521"}[kind+bits]
+	if kind == "rsa" && bits == "" {
+		bits = "3072"
+	}
+	algorithm := keyAlgorithms[strings.TrimSpace(kind+" "+bits)]
 	if algorithm == "" || !g.has("f") || !g.has("Z") || len(g.args) > 0 {
 		return nil, &shell.Error{Word: "ssh-keygen", Why: "not called with -t, -f and an empty -N for a kind of key that generate has"}
 	}

@@ -26,9 +26,9 @@ var opensslCommands = map[string]struct {
 	run     func(k *files, call *shell.Call, g given) ([]Step, error)
 }{
 	"rand":    {"", nil}, // a part of a pipeline
-	"genrsa":  {"out=; traditional", (*files).genrsa},
-	"genpkey": {"algorithm=; pkeyopt=; out=; quiet", (*files).genpkey},
-	"ecparam": {"name=; genkey; noout; out=", (*files).ecparam},
+	"genrsa":  {"out=; traditional", (*files).privateKey},
+	"genpkey": {"algorithm=; pkeyopt=; out=; quiet", (*files).privateKey},
+	"ecparam": {"name=; genkey; noout; out=", (*files).privateKey},
 	"dhparam": {"out=; dsaparam; quiet", (*files).dhparam},
 	"pkcs12":  {"export; in=; inkey=; certfile=; CAfile=; chain; name=; out=; passout password=", (*files).exportPKCS12},
 	"req":     {"x509; new; newkey=; nodes noenc; keyout=; out=; days=; subj=; addext=; sha256; sha384; sha512; batch; quiet", (*files).selfSigned},
