@@ -155,6 +155,12 @@ func (k *files) refuseCopy(c copying, from, to location, into bool) error {
 		return stop(from.word, "a character in quotes that copy would read as a pattern")
 	case from.pattern != "" && strings.ContainsAny(from.pattern, "[]"):
 		return stop(from.word, "a pattern that is not understood")
+	case k.mayFail && from.pattern != "" && !c.recursive && !from.flat():
+		return stop(from.word, "directories that match, which cp without -r leaves out with a failure that the script ignores")
+	case k.kinds[to.value] == link:
+		return k.noLink(to)
+	case from.slash && !from.dot && c.recursive && !c.follow && k.busybox() && !from.root() && k.kinds[from.value] != directory && from.pattern == "":
+		return stop(from.word, "cp -r of a path with a slash at its end, of which BusyBox copies a link as a link")
 	case c.noOverwrite && c.recursive && k.busybox():
 		return stop(from.word, "cp -rn, which copies nothing into a directory that exists, or what is missing there, by the version of BusyBox")
 	case from.pattern != "" && strings.HasPrefix(from.pattern, ".*"):

@@ -67,6 +67,11 @@ func (k *files) place(w shell.Word, call *shell.Call) (location, error) {
 		return p, stop(w, "a character that would have another meaning in initbox's arguments")
 	}
 	p.value = path.Clean(p.value)
+	for up := path.Dir(p.value); up != "/"; up = path.Dir(up) {
+		if k.kinds[up] == link {
+			return p, stop(w, "it leads through a link that an earlier command has made")
+		}
+	}
 	p.mount, p.volume, err = k.mounted(w, p.value)
 	d := k.updated
 	if p.mount == nil && (k.stores[p.value].key != nil || d != nil && (within(d.dir, p.value) || within(p.value, d.dir) || bundles[p.value])) {
@@ -319,7 +324,15 @@ func (k *files) target(p location) error {
 	if strings.ContainsAny(p.value, "#%") {
 		return stop(p.word, "a character that would have another meaning in initbox's arguments")
 	}
-	return cmp.Or(k.writable(p), noPattern(p))
+	return cmp.Or(k.writable(p), noPattern(p), k.noLink(p))
+}
+
+// noLink returns an error for a link that an earlier command has made, through which another one would write.
+func (k *files) noLink(p location) error {
+	if k.kinds[p.value] == link {
+		return stop(p.word, "a link that an earlier command has made, through which it would write")
+	}
+	return nil
 }
 
 // kernels reports whether the volume is the node's /sys, /proc or /dev, in which no file can be renamed, or may be.

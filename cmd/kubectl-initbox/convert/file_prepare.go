@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -102,6 +103,8 @@ func (k *files) mkdir(call *shell.Call) ([]Step, error) {
 		switch existing := !p.fresh() || p.root(); {
 		case p.pattern != "":
 			return "", noPattern(p)
+		case k.kinds[p.value] == link:
+			return "", k.noLink(p)
 		case k.kind(p) == file:
 			return "", stop(p.word, "a file, where a directory is to be")
 		case existing && !o.has("p") && k.guarded != p.value && !k.mayFail:
@@ -335,6 +338,9 @@ func (k *files) touch(call *shell.Call) ([]Step, error) {
 	return k.each(all, func(p location, s *Step) (string, error) {
 		s.Why = "prepare makes an empty file"
 		s.differs(k.parentNote(p)...)
+		if err := k.noLink(p); err != nil {
+			return "", err
+		}
 		if p.pattern != "" || k.kind(p) == directory {
 			return "", stop(p.word, "a directory or a pattern, whose time would be set")
 		}
@@ -410,7 +416,7 @@ func (k *files) removeOne(p location, recursive, force bool) (Step, error) {
 // removeMatching removes what matches a pattern in a directory.
 func (k *files) removeMatching(p location, recursive, force bool) (Step, error) {
 	s := Step{Why: "prepare removes what matches in the directory"}
-	switch err := k.writable(p); {
+	switch err := cmp.Or(k.writable(p), k.noLink(p)); {
 	case err != nil:
 		return s, err
 	case !force:
@@ -440,11 +446,7 @@ func (k *files) removeMatching(p location, recursive, force bool) (Step, error) 
 		s.Flags = nil
 	}
 	s.differs("lost+found and .snapshot stay in " + p.value)
-	for below := range k.kinds {
-		if below != p.value && within(p.value, below) {
-			delete(k.kinds, below)
-		}
-	}
+	k.emptied(p)
 	return s, nil
 }
 
@@ -535,101 +537,4 @@ func escapeTarget(text string) string { return escapeValue(text) }
 func readOptions(words []shell.Word, known string) (given, []shell.Word, error) {
 	g, err := optionsOf(known).read(words)
 	return g, g.args, err
-}
-
-// find changes the owner or mode of what is below a directory, and of what is directly in it with xargs chown -R.
-func (k *files) find(call *shell.Call) ([]Step, error) {
-	words := call.Args
-	var dirs, change []shell.Word
-	for len(words) > 0 && !strings.HasPrefix(leading(words[0]), "-") && leading(words[0]) != "!" {
-		dirs, words = append(dirs, words[0]), words[1:]
-	}
-	children, shallow, excluded := false, false, ""
-	for len(words) > 0 {
-		name, _ := words[0].Literal()
-		value := ""
-		if len(words) > 1 {
-			value, _ = words[1].Literal()
-		}
-		n := 2
-		switch {
-		case name == "-mindepth" && value == "1":
-			children = true
-		case name == "-maxdepth" && value == "1":
-			shallow = true
-		case (name == "-not" || name == "!") && value == "-name" && len(words) > 2 && excludable(words[2]):
-			excluded += "&exclude=" + words[2].String()
-			n = 3
-		case name == "-print0" || name == "-print":
-			n = 1
-		case name == "-exec" && len(words) > 4:
-			end, _ := words[len(words)-1].Literal()
-			what, _ := words[len(words)-2].Literal()
-			if what != "{}" || end != ";" && end != "+" {
-				return nil, stop(words[0], "a command that is not understood")
-			}
-			change, n = words[1:len(words)-2], len(words)
-		default:
-			return nil, stop(words[0], "a test or an action of find that prepare does not know")
-		}
-		words = words[n:]
-	}
-	if call.Pipe != nil && call.Pipe.Name == "xargs" && change == nil {
-		for change = call.Pipe.Args; len(change) > 0 && slices.Contains([]string{"-r", "-0", "-0r", "-r0", "--no-run-if-empty", "-t"}, leading(change[0])); {
-			change = change[1:]
-		}
-	}
-	if len(dirs) != 1 || len(change) < 2 {
-		return nil, &shell.Error{Word: "find", Why: "not chown or chmod of what is in one directory"}
-	}
-	return k.findChange(dirs[0], change, call, children, shallow, excluded)
-}
-
-func excludable(w shell.Word) bool {
-	text, ok := w.Literal()
-	return ok && text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-") == ""
-}
-
-// findChange returns the step for the command that find calls for each file.
-func (k *files) findChange(dir shell.Word, change []shell.Word, call *shell.Call, children, shallow bool, excluded string) ([]Step, error) {
-	name, _ := change[0].Literal()
-	inner := &shell.Call{Pos: call.Pos, Name: name, Args: append(slices.Clone(change[1:]), dir), Dir: call.Dir, Umask: call.Umask}
-	g, _, err := readOptions(change[1:], chownFlags)
-	if err != nil {
-		return nil, err
-	}
-	p, err := k.place(dir, call)
-	switch {
-	case err != nil:
-		return nil, err
-	case shallow != g.has("R"), excluded != "" && !shallow:
-		return nil, &shell.Error{Word: "find", Why: "what is changed only directly in the directory, or at any depth but for a name"}
-	case k.kind(p) != directory:
-		return nil, stop(dir, "whether it is a directory is not known")
-	}
-	inner.Args = append([]shell.Word{{{Text: "-R"}}}, inner.Args...)
-	var steps []Step
-	switch name {
-	case "chown":
-		steps, err = k.chown(inner)
-	case "chgrp":
-		steps, err = k.chgrp(inner)
-	case "chmod":
-		steps, err = k.chmod(inner)
-	default:
-		return nil, stop(change[0], "not chown or chmod")
-	}
-	if err != nil || !children && !shallow && excluded == "" {
-		return steps, err
-	}
-	if children {
-		steps[0].Args[0] = strings.Replace(steps[0].Args[0], "&recursive", "&children", 1)
-		steps[0].owns = nil
-	}
-	steps[0].Args[0] += excluded
-	if excluded != "" {
-		steps[0].owns = nil
-		steps[0].differs("what has a name that find leaves out is left out at any depth")
-	}
-	return steps, nil
 }

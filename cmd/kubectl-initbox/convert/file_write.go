@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strconv"
@@ -256,7 +257,7 @@ var printfEscapes = map[string]string{`\n`: "\n", `\t`: "\t", `\\`: `\`, `\"`: `
 
 // writeText returns the step that writes a text to a file, or adds it to the one that a step before writes.
 func (k *files) writeText(call *shell.Call, p location, t template, appended bool) ([]Step, error) {
-	switch err := k.writable(p); {
+	switch err := cmp.Or(k.writable(p), k.noLink(p)); {
 	case err != nil:
 		return nil, err
 	case p.pattern != "" || p.slash || k.kind(p) == directory:
@@ -434,7 +435,7 @@ func (k *files) envsubst(call *shell.Call) ([]Step, error) {
 
 // rendered returns the step that makes a file of a template with the variables of the container.
 func (k *files) rendered(from, to location, flags []Flag) (Step, error) {
-	switch err := k.writable(to); {
+	switch err := cmp.Or(k.writable(to), k.noLink(to)); {
 	case err != nil:
 		return Step{}, err
 	case from.pattern != "" || to.pattern != "" || to.slash || k.kind(to) == directory || from.value == to.value:
