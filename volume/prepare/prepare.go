@@ -94,6 +94,9 @@ func (j *job) ignore(err error) bool {
 
 // present makes the path if it is missing, and changes what is not right.
 func (j *job) present(ctx context.Context) error {
+	if j.AnyKind {
+		j.Kind = j.kindThere()
+	}
 	dir, e, err := j.open()
 	if dir != nil {
 		defer dir.Close()
@@ -106,7 +109,7 @@ func (j *job) present(ctx context.Context) error {
 		return j.present(ctx)
 	case err != nil:
 		return perm.Failed("open", perm.Write, j.path, err)
-	case j.Kind == File && kind != unix.S_IFREG:
+	case j.Kind == File && kind != unix.S_IFREG && !j.AnyKind:
 		return j.otherKind(kind, "a file")
 	case j.Kind == Link && kind != unix.S_IFLNK:
 		return j.otherKind(kind, "a symbolic link")
@@ -121,6 +124,19 @@ func (j *job) present(ctx context.Context) error {
 		return err
 	}
 	return j.apply(&e)
+}
+
+// kindThere is Directory if there is one, and else File.
+func (j *job) kindThere() Kind {
+	j.Kind = File
+	dir, e, err := j.open()
+	if dir != nil {
+		defer dir.Close()
+	}
+	if err == nil && dirfd.IsDir(e.Stat) {
+		return Directory
+	}
+	return File
 }
 
 // open describes what the path names. The directory is the path itself, or that of the file or the link.
@@ -165,6 +181,8 @@ func (j *job) make() (bool, error) {
 	case j.IfExists:
 		j.count(missing)
 		return false, nil
+	case j.AnyKind:
+		return false, perm.Failed("open", perm.Write, j.path, fs.ErrNotExist)
 	case j.DryRun:
 		j.count(made)
 		return false, nil

@@ -538,3 +538,21 @@ func killedAfter(t *testing.T, env string, after time.Duration) time.Duration {
 	}
 	return time.Since(start)
 }
+
+// TestAnyKind pins that a path with any-kind may be a file or a directory, and is not made.
+func TestAnyKind(t *testing.T) {
+	dir := build(t, "d/f", "d/p/")
+	if err := unix.Mkfifo(dir+"/pipe", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done(t, dir+"/{1..1}#any-kind&if-exists&mode=0700", dir+"/d#any-kind&mode=0751", dir+"/d/f#any-kind&recursive&mode=0640", dir+"/d/p#any-kind&recursive&dir-mode=0711", dir+"/pipe#any-kind&mode=0622")
+	for name, want := range map[string]fs.FileMode{"d": 0o751, "d/f": 0o640, "d/p": 0o711, "pipe": 0o622} {
+		if info, err := os.Lstat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v; want %v", name, info, err, want)
+		}
+	}
+	log, err := run(t, prepare.Options{}, dir+"/none#any-kind&mode=0700")
+	if _, made := os.Lstat(dir + "/none"); !errors.Is(err, fs.ErrNotExist) || made == nil {
+		t.Errorf("%v: %s", err, log)
+	}
+}

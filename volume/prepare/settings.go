@@ -18,6 +18,7 @@ var Settings = setting.List{
 	{Name: "file", Usage: "make an empty file, unless the file exists; its content is left alone", Excludes: []string{"absent", "empty", "link", "dir-mode", "recursive", "children", "exclude", "name", "older-than"}},
 	{Name: "absent", Usage: "remove it, whatever it is", Excludes: []string{"empty", "link", "owner", "mode", "dir-mode", "file-mode", "selinux", "recursive", "children", "exclude", "name", "older-than"}},
 	{Name: "empty", Usage: "remove what is in the directory, except lost+found, .snapshot and mount points; with name, exclude and older-than only what they say", Excludes: []string{"link", "children"}},
+	{Name: "any-kind", Usage: "a file or a directory, which must exist: owner and mode of what is there", Excludes: []string{"file", "absent", "empty", "link"}},
 	{Name: "link", Value: "TARGET", Usage: "make a symbolic link, or give it another target", Excludes: []string{"mode", "dir-mode", "file-mode", "recursive", "children", "exclude", "name", "older-than", "if-exists"}},
 
 	{Name: "owner", Value: "UID[:GID]", Usage: "owner: " + perm.OwnerUsage},
@@ -53,6 +54,8 @@ type Path struct {
 	Paths  []string // what that stands for: {1..9} in it are the numbers from 1 to 9
 	Kind   Kind
 	Target string // of a Link
+	// AnyKind says that the path may be of any kind, and is not made.
+	AnyKind bool
 
 	Owner                   perm.Owner // {-1, -1} leaves it
 	Mode, DirMode, FileMode perm.Mode  // the zero Mode leaves it; the latter two win
@@ -82,7 +85,7 @@ func Parse(text string, flags setting.Settings) (Path, error) {
 		Path: name, Target: s.Get("link"), Owner: unchanged, Label: s.Get("selinux"),
 		Recursive: s.On("recursive"), OnRootMismatch: s.Get("recursive") != "", Children: s.On("children"),
 		Exclude: s["exclude"], Names: s["name"], IfExists: s.On("if-exists"),
-		OnlyFiles: s.On("older-than"), IgnoreErrors: s.On("ignore-errors"),
+		AnyKind: s.On("any-kind"), OnlyFiles: s.On("older-than"), IgnoreErrors: s.On("ignore-errors"),
 	}
 	for name, kind := range map[string]Kind{"file": File, "absent": Absent, "empty": Empty, "link": Link} {
 		if s.On(name) {

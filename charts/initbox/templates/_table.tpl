@@ -505,6 +505,7 @@ than YAML.
     "file": {"flag": "--file", "kind": "bool"},
     "absent": {"flag": "--absent", "kind": "bool"},
     "empty": {"flag": "--empty", "kind": "bool"},
+    "anyKind": {"flag": "--any-kind", "kind": "bool"},
     "link": {"flag": "--link", "kind": "string"},
     "owner": {"flag": "--owner", "kind": "string"},
     "mode": {"flag": "--mode", "kind": "string"},

@@ -209,28 +209,24 @@ func (k *files) change(p location, s *Step, setting string, recursive bool) (str
 	if p.pattern != "" {
 		return k.changeMatching(p, s, setting, recursive)
 	}
+	below := ""
+	if recursive {
+		below = "&recursive"
+	}
 	what := k.kind(p)
-	if _, made := k.kinds[p.value]; what == directory && !made && !p.root() {
-		what = unknown // by its slash
-		if !recursive {
-			s.differs(noFailure + p.value + " does not exist")
-			return p.text + "#" + setting + "&if-exists", nil
-		}
+	if _, made := k.kinds[p.value]; what == directory && !made && !p.root() { // by its slash
+		s.differs(noFailure + p.value + " does not exist")
+		return p.text + "#" + setting + below + "&if-exists", nil
 	}
-	switch {
-	case what == directory && recursive:
-		return p.text + "#" + setting + "&recursive", nil
-	case what == directory:
-		return p.text + "#" + setting, nil
-	case what == file:
+	switch what {
+	case directory:
+		return p.text + "#" + setting + below, nil
+	case file:
 		return p.text + "#file&" + setting + "&if-exists", nil
-	case what == link, what == absent:
-		return "", stop(p.word, "a link, or what an earlier command has removed")
-	case !recursive:
-		return "", stop(p.word, "whether it is a file or a directory is not known")
+	case unknown:
+		return p.text + "#any-kind&" + setting + below, nil
 	}
-	s.differs(noFailure+p.value+" does not exist", p.value+" is not changed if it is a file")
-	return p.text + "#" + setting + "&recursive&if-exists", nil
+	return "", stop(p.word, "a link, or what an earlier command has removed")
 }
 
 // changeMatching changes what matches a pattern, such as *.key, directly in a directory that has nothing but files
@@ -282,7 +278,7 @@ func (k *files) chmod(call *shell.Call) ([]Step, error) {
 	return k.each(all, func(p location, s *Step) (string, error) {
 		s.Why = "prepare changes the mode where it differs"
 		mode := setting
-		if octal, ok := strings.CutPrefix(setting, "mode=0"); ok && strings.Trim(octal, "01234567") == "" && p.pattern == "" && (o.has("R") || k.kind(p) == directory) && k.clearsSetgid(p) {
+		if octal, ok := strings.CutPrefix(setting, "mode=0"); ok && strings.Trim(octal, "01234567") == "" && p.pattern == "" && (o.has("R") || k.kind(p) != file) && k.clearsSetgid(p) {
 			mode = "mode=00" + octal
 		}
 		return k.change(p, s, mode, o.has("R"))

@@ -404,9 +404,11 @@ func joinPaths(args []string) []string {
 func joinPath(a, b string) (string, bool) {
 	path, first, _ := strings.Cut(a, "#")
 	other, second, _ := strings.Cut(b, "#")
-	ignores := func(settings string) bool { return slices.Contains(strings.Split(settings, "&"), ignoreErrors) }
+	only := func(setting string) bool { // one of both has it
+		return slices.Contains(strings.Split(first, "&"), setting) != slices.Contains(strings.Split(second, "&"), setting)
+	}
 	switch {
-	case ignores(first) != ignores(second):
+	case only(ignoreErrors), only("any-kind"):
 		return "", false
 	case path != other || strings.Contains(first, "absent") || strings.Contains(second, "absent") || strings.Contains(first+second, "empty"):
 		return "", false
