@@ -134,7 +134,7 @@ const chownFlags = "R recursive; v verbose; c changes; f silent; quiet; h no-der
 func (k *files) chown(call *shell.Call) ([]Step, error) {
 	return k.give(call, func(text string) (string, bool) {
 		if m := ownerText().FindStringSubmatch(text); m != nil {
-			return number(m[1]) + owned2(m[2]), true
+			return number(m[1]+m[3]) + owned2(m[2]+m[4]), true
 		}
 		if m := groupText().FindStringSubmatch(text); m != nil {
 			return ":" + number(m[1]), true
@@ -151,9 +151,14 @@ func (k *files) chgrp(call *shell.Call) ([]Step, error) {
 }
 
 var (
-	ownerText = lazy.Regexp(`^(\d{1,10}|root)(?:[:.](\d{1,10}|root))?$`)
-	groupText = lazy.Regexp(`^:(\d{1,10}|root)$`)
+	ownerText = lazy.Regexp(`^(\d{1,10}|root)(?:[:.](\d{1,10}|root))?$|^(` + idPattern + `)(?::(` + idPattern + `))?$`)
+	groupText = lazy.Regexp(`^:(` + idPattern + `)$`)
+	nameText  = lazy.Regexp(`[A-Za-z_]`)
 )
+
+// idPattern matches a number, or the name of a user or a group, without the dot that some versions of chown read as a
+// colon.
+const idPattern = `\d{1,10}|[A-Za-z_][A-Za-z0-9_-]*`
 
 func number(text string) string {
 	if text == "root" {
@@ -169,7 +174,7 @@ func owned2(group string) string {
 	return ":" + number(group)
 }
 
-// give is chown and chgrp. A name stands for the number that the image gives it, except root.
+// give is chown and chgrp. A name stands for the number that the image gives it, except root: the step runs there.
 func (k *files) give(call *shell.Call, parse func(string) (string, bool)) ([]Step, error) {
 	if err := plain(call); err != nil {
 		return nil, err
@@ -186,8 +191,8 @@ func (k *files) give(call *shell.Call, parse func(string) (string, bool)) ([]Ste
 	switch {
 	case !ok:
 		return nil, stop(words[0], "an owner that is not in the manifest")
-	case !valid:
-		return nil, stop(words[0], "not a number: only the image knows the number behind a name")
+	case !valid, owner == "auto": // which prepare reads as the user that runs it
+		return nil, stop(words[0], "neither the number nor the name of an owner")
 	}
 	all, err := k.placesOf(words[1:], call)
 	if err != nil {
@@ -195,6 +200,7 @@ func (k *files) give(call *shell.Call, parse func(string) (string, bool)) ([]Ste
 	}
 	steps, err := k.each(all, func(p location, s *Step) (string, error) {
 		s.AsRoot = true
+		s.Inside = s.Inside || nameText().MatchString(owner)
 		s.Why = "prepare changes the owner where it differs"
 		if user, group, both := strings.Cut(owner, ":"); o.has("R") && both && user != "" && group != "" {
 			s.owns = append(s.owns, p.value)

@@ -47,7 +47,7 @@ func TestIdioms(t *testing.T) {
 		{"until nc -z db 5432; do sleep 2; done &", "-line 1"},
 		{"mkdir -p /data/a; python3 /fix.py", "-python3"},
 		{"mkdir -p /data/$(hostname)", "-hostname"},
-		{"chown app:app /data", "-app:app"},
+		{"chown app:app /data", "/initbox-tools/initbox prepare /data#owner=app:app"},
 		{"cp -a /data/a /data/b || true", "-its failure is ignored"},
 		{"cd /nowhere && rm -rf lib", "-"},
 		{"eval $DB_HOST", "-eval"},
