@@ -36,7 +36,14 @@ func copyingOf(o given) copying {
 }
 
 func (k *files) cp(call *shell.Call) ([]Step, error) {
-	o, all, err := k.places(call, copyFlags, 2)
+	same := *call
+	same.Args = slices.Clone(call.Args)
+	for i, w := range same.Args {
+		if text, _ := w.Literal(); text == "--update=none" {
+			same.Args[i] = shell.Word{{Text: "--no-clobber"}}
+		}
+	}
+	o, all, err := k.places(&same, copyFlags, 2)
 	if err != nil {
 		return nil, err
 	}

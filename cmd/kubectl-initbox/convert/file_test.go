@@ -504,6 +504,8 @@ var fileCases = []fileCase{
 	{script: "mkdir -p /data/a; cp /config/x /data/a; chown -R 999:999 /data", want: "prepare /data/a -- copy /config/x:/data/a/ -- prepare /data#owner=999:999&recursive", differs: "a file or a link that exists is replaced"},
 	{script: "cp /config/x /data/", user: 1000, want: "copy /config/x:/data/", differs: "a file or a link that exists is replaced"},
 	{script: "cp /config/x /node/", want: "copy /config/x:/node/", differs: "a file or a link that exists is replaced"},
+	{script: "cp --update=none /config/x /data/", want: "copy /config/x:/data/#no-overwrite", differs: "it is an error if there is a directory"},
+	{script: "cp --update=all /config/x /data/", stops: "--update=all"},
 	{script: "cp -n /config/x /data/", want: "copy /config/x:/data/#no-overwrite", differs: "it is an error if there is a directory"},
 	{script: "cp /config/x /data/", stops: "may belong to the user of another container"},
 	{script: "cp -r /app /data/app", stops: "cp -r copies into it if it is there"},
