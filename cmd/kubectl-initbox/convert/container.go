@@ -175,14 +175,14 @@ func readShell(program string, line []string, c *manifest.Container, objects []*
 	case len(line) == 0:
 		return Result{}, fmt.Errorf("%s reads its script from its input", program)
 	case script:
-		return readScript(options+line[0], line[1:], c)
+		return readScript(program, options+line[0], line[1:], c)
 	}
 	text, where := mountedScript(line[0], c, objects)
 	if where == "" {
 		return Result{}, fmt.Errorf("it runs the script %s, which is not in the manifest", failure.Printable(line[0]))
 	}
 	// The kubelet replaces no variables in it, as it does in args: $$ is $ there.
-	result, err := readScript(options+strings.ReplaceAll(text, "$", "$$"), line[1:], c)
+	result, err := readScript(program, options+strings.ReplaceAll(text, "$", "$$"), line[1:], c)
 	result.Differs = append(result.Differs, "the script of "+where+" is no longer read: a change of it changes nothing")
 	return result, err
 }

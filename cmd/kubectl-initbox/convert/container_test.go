@@ -165,6 +165,34 @@ spec:
 	}
 }
 
+// TestShellOfScript checks that a mounted script is read by the grammar of the shell in its first line.
+func TestShellOfScript(t *testing.T) {
+	t.Parallel()
+	for first, verdict := range map[string]Verdict{"#!/bin/bash": Replaced, "#!/usr/bin/env bash": Replaced, "#!/bin/sh": Kept} {
+		objects, err := manifest.Read("web.yaml", strings.NewReader(`apiVersion: v1
+kind: ConfigMap
+metadata: {name: scripts}
+data: {run.sh: "`+first+`\nif [ a == a ]; then mkdir -p /data/a; fi"}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  volumes: [{name: all, configMap: {name: scripts}}, {name: data, emptyDir: {}}]
+  initContainers:
+  - {name: a, image: app, command: [/scripts/run.sh], volumeMounts: [{name: all, mountPath: /scripts}, {name: data, mountPath: /data}]}
+  containers: [{name: app, image: app}]
+`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		change := Container(objects[1].Pod.Containers[0], "initbox", objects)
+		if kept := change.Verdict == Kept; kept != (verdict == Kept) || kept && !strings.Contains(change.Why, "==") {
+			t.Errorf("%s: %s, %s", first, change.Verdict, change.Why)
+		}
+	}
+}
+
 // TestMemoryLimit checks that a container whose limit would have the kernel kill initbox is kept.
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()

@@ -132,7 +132,7 @@ func (d *sameFiles) compare(t *testing.T, image, volume, state, script string) {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "t")
 	script = strings.ReplaceAll(script, "@", root)
-	result, err := readScript(strings.ReplaceAll(script, "$", "$$"), []string{"sh"}, d.container(t, root, image, volume))
+	result, err := readScript("sh", strings.ReplaceAll(script, "$", "$$"), []string{"sh"}, d.container(t, root, image, volume))
 	if err != nil {
 		d.count("refused")
 		if os.Getenv("SHOW") != "" {

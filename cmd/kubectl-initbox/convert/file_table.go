@@ -33,7 +33,7 @@ var (
 
 		"ls": prints(nil), "id": prints(nil), "whoami": prints(nil), "df": prints(nil), "stat": prints(nil),
 		"du": prints(nil), "date": prints(nil), "pwd": prints(nil), "uname": prints(nil), "env": prints(nil), "printenv": prints(nil),
-		"sync": prints(nil),
+		"sync": prints(nil), "ulimit": prints(nil), // the last command: its limits end with the shell
 	}
 	fileTools = map[string]tool{
 		"git-sync":    compatible("git-clone", "git-sync", translate.GitSync),

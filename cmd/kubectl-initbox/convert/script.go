@@ -14,9 +14,9 @@ import (
 	plurals "initbox/internal/words"
 )
 
-// readScript returns the steps that do what a script in the command line of c does. parameters are $0, $1, …. The error
-// is what stopped it, a [*shell.Error] where one word is to blame.
-func readScript(source string, parameters []string, c *manifest.Container) (Result, error) {
+// readScript returns the steps that do what a script does that c runs with a shell, program. parameters are $0, $1, ….
+// The error is what stopped it, a [*shell.Error] where one word is to blame.
+func readScript(program, source string, parameters []string, c *manifest.Container) (Result, error) {
 	known := func(name string) (string, shell.State) { return stateOf(name, c) }
 	word, err := kubeletWord(source, c, len(c.Env))
 	if err != nil {
@@ -30,7 +30,7 @@ func readScript(source string, parameters []string, c *manifest.Container) (Resu
 	if err != nil {
 		return Result{}, err
 	}
-	script, err := shell.Parse(text, shell.Options{Program: shellOf(c), Parameters: list, Lookup: known})
+	script, err := shell.Parse(text, shell.Options{Program: shellOf(program, c), Parameters: list, Lookup: known})
 	if err != nil {
 		return Result{}, err
 	}
@@ -72,13 +72,8 @@ func stateOf(name string, c *manifest.Container) (string, shell.State) {
 	return "", shell.Uncertain
 }
 
-// shellOf returns the shell that runs the script: bash, ash, or sh if it may be any of them.
-func shellOf(c *manifest.Container) string {
-	line := slices.Concat(c.Command, c.Args)
-	if len(line) == 0 {
-		return "sh"
-	}
-	name := path.Base(line[0])
+// shellOf returns the shell that a name stands for in the image of c: bash, ash, or sh if it may be any of them.
+func shellOf(name string, c *manifest.Container) string {
 	if base := repository(c.Image); name == "ash" || name == "sh" && official(c.Image) && (base == "busybox" || base == "alpine") {
 		return "ash"
 	}
@@ -149,6 +144,9 @@ func (s *scriptReader) call(statement shell.Statement, last bool) error {
 		return err
 	}
 	switch {
+	case len(steps) == 0 && call.Name == "ulimit":
+		s.unused = append(s.unused, callText(call))
+		s.differs("the script failed where the limit of ulimit could not be set")
 	case len(steps) == 0:
 		s.unused = append(s.unused, callText(call))
 	case statement.MayFail:

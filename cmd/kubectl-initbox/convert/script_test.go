@@ -28,6 +28,10 @@ func TestReadScript(t *testing.T) {
 		{"set -e; sleep 5; until nc -z db 1; do sleep 1; done; exec /app/run --now", "sleep 5s -- wait-for-service tcp://db:1 --timeout 5m --  /app/run --now", forever},
 		{"while true; do c=$(curl -s -o /dev/null -w '%{http_code}' http://web/); if [ \"$c\" = 200 ]; then break; fi; sleep 1; done", "wait-for-service http://web/#status=200&no-redirect --timeout 5m", forever},
 
+		{"sysctl -w vm.swappiness=1 && ulimit -c unlimited", "sysctl vm.swappiness=1", "unused: ulimit -c unlimited"},
+		{"sysctl -w vm.swappiness=1 && ulimit -c unlimited", "sysctl vm.swappiness=1", "the script failed where the limit"},
+		{"ulimit -c unlimited; sleep 1", "error: ulimit …: limits of what follows", ""},
+		{`i=0; until nc -z db 1 || [ "$((i+=1))" -ge 60 ]; do sleep 5; done`, "wait-for-service tcp://db:1 --timeout 5m", "it fails if the wait times out; the script went on"},
 		{"until nc -z $NOWHERE 1; do sleep 1; done", "error: nc: not called with a host and one port", ""},
 		{"until $(nc -z db 1); do sleep 1; done", "wait-for-service tcp://db:1 --timeout 5m", forever},
 		{"until $(pg_isready -h db); do sleep 1; done", "error: what it prints would be run", ""},
@@ -50,7 +54,7 @@ func TestReadScript(t *testing.T) {
 		{"sleep $(cat /x)", "error: $(cat …): the output of a command", ""},
 		{"apk add nc; /app/run", "error: apk add nc: what it installs", ""},
 	} {
-		result, err := readScript(test.script, nil, container(t, someEnv))
+		result, err := readScript("sh", test.script, nil, container(t, someEnv))
 		want, wantError := strings.CutPrefix(test.want, "error: ")
 		if wantError {
 			if err == nil || !strings.Contains(err.Error(), want) {
@@ -93,7 +97,7 @@ func TestReadScriptOfKubelet(t *testing.T) {
 		"until nc -z \"$(cat <<<$(HOST))\" 1; do sleep 1; done": "error",
 		"echo a 2> /data/errors > /data/a":                      "error: the errors of echo",
 	} {
-		result, err := readScript(script, []string{"sh", "$(HOST)", "5"}, container(t, someEnv))
+		result, err := readScript("sh", script, []string{"sh", "$(HOST)", "5"}, container(t, someEnv))
 		if reason, wantError := strings.CutPrefix(want, "error"); wantError {
 			if err == nil || !strings.Contains(err.Error(), strings.TrimPrefix(reason, ": ")) {
 				t.Errorf("%s: %s, %v; want an error: %s", script, commandLine(result), err, reason)

@@ -109,7 +109,7 @@ func (p *parser) harmless(w *syntax.Word) bool {
 // refused are commands of the shell itself that are not understood.
 var refused = map[string]string{
 	"eval": "text that becomes a command", ".": "a file of commands", "source": "a file of commands", "wait": "jobs in the background",
-	"read": "it reads a variable", "getopts": "options", "alias": "an alias", "ulimit": "limits", "hash": "a command of the shell",
+	"read": "it reads a variable", "getopts": "options", "alias": "an alias", "hash": "a command of the shell",
 	"break": "it leaves a loop that is not understood", "continue": "it continues a loop that is not understood", "kill": "it ends processes",
 	"select": "a command of the shell", "coproc": "a command of the shell", "shopt": "options of bash", "mapfile": "it reads variables", "readarray": "it reads variables",
 	"let": "arithmetic of this form", "builtin": "a command of the shell", "enable": "a command of the shell", "times": "a command of the shell", "exec": "it changes the shell itself",
@@ -137,6 +137,9 @@ func (p *parser) call(s *syntax.Stmt, cmd *syntax.CallExpr, c context) ([]Statem
 	name := cmd.Args[0].Lit()
 	if body := p.functions[name]; body != nil {
 		return p.callFunction(s, cmd, body, c)
+	}
+	if name == "ulimit" && !c.tail {
+		return nil, refuse(s, "limits of what follows")
 	}
 	if done, err := p.builtin(s, cmd, name, &c); done || err != nil {
 		return nil, err
@@ -287,6 +290,8 @@ func (p *parser) option(name string, on bool) bool {
 		p.noglob = on
 	case "pipefail":
 		p.pipefail = on
+	case "a", "allexport":
+		p.allexport = on
 	case "x", "xtrace", "v", "verbose", "C", "noclobber", "h":
 		return name != "C" && name != "noclobber"
 	case "E", "errtrace":
@@ -407,7 +412,7 @@ func (p *parser) assign(a *syntax.Assign) error {
 	}
 	p.vars[name] = v
 	switch _, state := p.o.Lookup(name); {
-	case state == Literal, state == Opaque, state == Uncertain && readByTools().MatchString(name):
+	case p.allexport, state == Literal, state == Opaque, state == Uncertain && readByTools().MatchString(name):
 		p.exported[name] = true
 	}
 	return nil

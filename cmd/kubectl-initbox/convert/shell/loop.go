@@ -46,8 +46,8 @@ const changes = "it changes in the loop"
 func (p *parser) loopStatement(n syntax.Node, rest []*syntax.Stmt, tail bool, c context, read func(*looper) error) ([]Statement, bool, error) {
 	entry := p.clone()
 	l := &looper{p: p, c: c, node: n, items: -1, loop: &Loop{Pos: at(n.Pos())}}
-	inLoop, aborts, outputs, onSleep := p.inLoop, p.aborts, p.outputs, p.onSleep
-	p.inLoop, p.aborts, p.outputs, p.onSleep = true, false, map[*Call]error{}, l.sleep
+	inLoop, aborts, outputs, onSleep, outer := p.inLoop, p.aborts, p.outputs, p.onSleep, p.counted
+	p.inLoop, p.aborts, p.outputs, p.onSleep, p.counted = true, false, map[*Call]error{}, l.sleep, nil
 	err := read(l)
 	l.loop.Aborts = p.aborts && !c.noexit
 	left := p.outputs
@@ -63,6 +63,7 @@ func (p *parser) loopStatement(n syntax.Node, rest []*syntax.Stmt, tail bool, c 
 	if err != nil {
 		return nil, false, err
 	}
+	defer func() { p.counted = outer }() // finish looks at the bounds once more
 	return l.finish(entry, rest, tail)
 }
 
@@ -71,6 +72,9 @@ func (l *looper) while(clause *syntax.WhileClause) error {
 	p := l.p
 	original := p.clone()
 	assigned := l.assignments(clause.Do)
+	if l.assignments(clause.Cond[len(clause.Cond)-1:]); l.counter != "" {
+		assigned[l.counter] = true
+	}
 	for name := range assigned {
 		if name == l.counter {
 			p.vars[name] = value{count: true}
@@ -157,6 +161,7 @@ func (l *looper) head(clause *syntax.WhileClause) error {
 		}
 	}
 	for _, part := range operandsOf(clause.Cond[last], clause.Until) {
+		l.counts(part)
 		cond, known, err := p.condition(part)
 		if counted := (*countError)(nil); errors.As(err, &counted) {
 			l.bound(part, clause.Until, false)
@@ -202,6 +207,12 @@ func mentions(n syntax.Node, name string) (found bool) {
 // assignments returns the names that a body assigns, and finds the counter among them.
 func (l *looper) assignments(body []*syntax.Stmt) map[string]bool {
 	names := map[string]bool{}
+	count := func(name string, step int) {
+		names[name] = true
+		if number, known := l.p.knownNumber(name); known && l.counter == "" {
+			l.counter, l.init, l.step = name, number, step
+		}
+	}
 	for _, s := range body {
 		syntax.Walk(s, func(n syntax.Node) bool {
 			switch n := n.(type) {
@@ -211,16 +222,45 @@ func (l *looper) assignments(body []*syntax.Stmt) map[string]bool {
 				}
 			case *syntax.Stmt:
 				if name, step, ok := l.p.increment(n); ok {
-					names[name] = true
-					if number, known := l.p.knownNumber(name); known && l.counter == "" {
-						l.counter, l.init, l.step = name, number, step
-					}
+					count(name, step)
+				}
+			case *syntax.ArithmExp:
+				if name, step, ok := assignedIn(n.X); ok {
+					count(name, step)
 				}
 			}
 			return true
 		})
 	}
 	return names
+}
+
+// assignedIn recognizes i+=1, i-=1 and i=i+1, which have the new number as their value.
+func assignedIn(x syntax.ArithmExpr) (name string, step int, ok bool) {
+	if _, binary := x.(*syntax.BinaryArithm); !binary {
+		return "", 0, false
+	}
+	return incrementOf(x)
+}
+
+// counts notes that a test counts the counter before it looks at it: [ "$((i+=1))" -ge 60 ].
+func (l *looper) counts(s *syntax.Stmt) {
+	call, ok := s.Cmd.(*syntax.CallExpr)
+	if !ok || !l.p.isTest(s) {
+		return
+	}
+	for _, w := range call.Args {
+		x, ok := onlyPart(w).(*syntax.ArithmExp)
+		if !ok || l.stepAt != 0 { // a second change is not understood
+			continue
+		}
+		if name, _, ok := assignedIn(x.X); ok && name == l.counter {
+			l.p.counted = x.X
+			l.now++
+			l.stepAt = l.now
+			l.now++
+		}
+	}
 }
 
 func (p *parser) knownNumber(name string) (int, bool) {
@@ -541,6 +581,9 @@ func (l *looper) ifItem(clause *syntax.IfClause) error {
 	if len(clause.Cond) == 1 && p.isIdleTest(clause.Cond[0]) && l.allLog(clause.Then) && l.allLog(otherwise) && !mentions(clause.Cond[0], "?") {
 		return nil
 	}
+	if len(clause.Cond) == 1 {
+		l.counts(clause.Cond[0])
+	}
 	cond, known, err := p.conditionList(clause.Cond)
 	if counted := (*countError)(nil); errors.As(err, &counted) && len(clause.Cond) == 1 {
 		how, ok := leaves(clause.Then)
@@ -639,6 +682,7 @@ func (l *looper) listItem(s *syntax.Stmt, b *syntax.BinaryCmd) error {
 		}
 		return refuse(s, "in a loop")
 	}
+	l.counts(b.X)
 	cond, known, err := p.condition(b.X)
 	wanted := b.Op == syntax.AndStmt
 	if counted := (*countError)(nil); errors.As(err, &counted) {
@@ -860,6 +904,9 @@ func (p *parser) forClause(clause *syntax.ForClause, rest []*syntax.Stmt, tail b
 	}
 	if len(items) == 0 {
 		return nil, false, nil
+	}
+	if p.allexport {
+		return nil, false, refuse(clause, "a loop variable that is exported")
 	}
 	if hasLeave(clause.Do) {
 		return p.loopStatement(clause, rest, tail, c, func(l *looper) error {

@@ -97,7 +97,7 @@ type state struct {
 	dir        Word
 	umask      string
 
-	errexit, pipefail, nounset, noglob bool
+	errexit, pipefail, nounset, noglob, allexport bool
 }
 
 func (s state) clone() state {
@@ -139,8 +139,9 @@ type parser struct {
 	locals     map[string]*value // the values before the function of its local variables; nil if there was none
 	inLoop     bool
 	onSleep    func(*syntax.Stmt, *syntax.CallExpr) error
-	aborts     bool            // set -e may end an attempt of the loop
-	outputs    map[*Call]error // outputs in variables that no condition has looked at yet, and what to say then
+	counted    syntax.ArithmExpr // the expression that counts the loop's counter; nil if there is none
+	aborts     bool              // set -e may end an attempt of the loop
+	outputs    map[*Call]error   // outputs in variables that no condition has looked at yet, and what to say then
 }
 
 // file parses the grammar, and refuses what is not the same in every shell that it may be.
@@ -495,7 +496,7 @@ func (p *parser) binary(s *syntax.Stmt, b *syntax.BinaryCmd, rest []*syntax.Stmt
 func (p *parser) changed(before state) bool {
 	same := maps.EqualFunc(p.vars, before.vars, sameValue) && maps.Equal(p.exported, before.exported) && maps.Equal(p.functions, before.functions) &&
 		p.dir.String() == before.dir.String() && p.umask == before.umask && p.errexit == before.errexit && p.pipefail == before.pipefail &&
-		p.nounset == before.nounset && p.noglob == before.noglob
+		p.nounset == before.nounset && p.noglob == before.noglob && p.allexport == before.allexport
 	return !same
 }
 
@@ -680,7 +681,7 @@ func (p *parser) branch(n syntax.Node, cond Cond, then, otherwise, rest []*synta
 	if !p.changed(afterNo) {
 		return unlessEmpty(result), false, nil
 	}
-	if p.dir.String() != afterNo.dir.String() || p.umask != afterNo.umask || p.errexit != afterNo.errexit || p.pipefail != afterNo.pipefail ||
+	if p.dir.String() != afterNo.dir.String() || p.umask != afterNo.umask || p.errexit != afterNo.errexit || p.pipefail != afterNo.pipefail || p.allexport != afterNo.allexport ||
 		!maps.Equal(p.functions, afterNo.functions) || !maps.Equal(p.exported, afterNo.exported) {
 		return nil, false, refuse(n, "a condition that changes how the script goes on")
 	}

@@ -542,6 +542,9 @@ func (p *parser) arithmetic(x syntax.ArithmExpr) (int, error) {
 	case *syntax.Word:
 		return p.number(x)
 	case *syntax.BinaryArithm:
+		if counter, ok := x.X.(*syntax.Word); ok && p.counted == x {
+			return p.number(counter) // which is what it has been set to
+		}
 		a, err := p.arithmetic(x.X)
 		if err != nil {
 			return 0, err
