@@ -229,10 +229,10 @@ var wait4xKinds = map[string]func(w shell.Word, g given, c *manifest.Container) 
 		return tcp("tcp", host, port, c)
 	},
 	"http":            wait4xHTTP,
-	"postgresql":      wait4xURL("postgres", "postgresql"),
-	"mongodb":         wait4xURL("mongodb"),
+	"postgresql":      loginByURL("postgres", "postgresql"),
+	"mongodb":         loginByURL("mongodb"),
 	"mysql":           wait4xMySQL,
-	"rabbitmq":        wait4xURL("amqp", "amqps"),
+	"rabbitmq":        loginByURL("amqp", "amqps"),
 	"redis":           wait4xRedis,
 	"kafka":           wait4xKafka,
 	"influxdb":        wait4xInfluxDB,
@@ -286,8 +286,8 @@ func wait4xHTTP(w shell.Word, g given, c *manifest.Container) (Step, error) {
 	return r.step("the same answer", &shell.Call{Name: "wait4x"}, c)
 }
 
-// wait4xURL returns the check of a server with a URL that has a user, whose login both make.
-func wait4xURL(schemes ...string) func(w shell.Word, g given, c *manifest.Container) (Step, error) {
+// loginByURL returns the check of a server with a URL that has a user, whose login both make.
+func loginByURL(schemes ...string) func(w shell.Word, g given, c *manifest.Container) (Step, error) {
 	return func(w shell.Word, _ given, c *manifest.Container) (Step, error) {
 		if len(w) == 1 && w[0].Env != "" && w[0].Default == nil && lookup(w[0].Env, c).origin == inSecret {
 			s := wait("the same login", "${env:"+w[0].Env+"}")
@@ -488,7 +488,7 @@ func wait4xRedis(w shell.Word, g given, c *manifest.Container) (Step, error) {
 
 func wait4xPing(w shell.Word, g given, c *manifest.Container) (Step, error) {
 	if _, _, err := cutWord(w, "@"); err == nil || len(w) == 1 && w[0].Env != "" {
-		return wait4xURL("redis", "rediss")(w, g, c)
+		return loginByURL("redis", "rediss")(w, g, c)
 	}
 	scheme, _, found := strings.Cut(leading(w), "://")
 	if !found || scheme != "redis" && scheme != "rediss" {

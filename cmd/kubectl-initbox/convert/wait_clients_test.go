@@ -1,0 +1,50 @@
+package convert
+
+import "testing"
+
+func TestClients(t *testing.T) {
+	ping := ` --eval "db.adminCommand('ping')"`
+	probed{
+		"kafka-topics.sh --bootstrap-server b1:9092 --list":                    "wait-for-service kafka://b1:9092",
+		"kafka-topics --bootstrap-server=$HOST:9092,b2:9092 --list":            "wait-for-service kafka://$(HOST):9092,b2:9092",
+		"kafka-topics.sh --bootstrap-server b1:9092 --describe --topic orders": "wait-for-service kafka://b1:9092/orders",
+		"kafka-topics.sh --list":                                               "!without a host",
+		"kafka-topics.sh --zookeeper zk:2181 --list":                           "!--zookeeper",
+		"kafka-topics.sh --bootstrap-server b:9092 --create --topic x":         "!--create",
+		"kafka-topics.sh --bootstrap-server b:9092 --list --command-config /x": "!--command-config",
+		"kafka-topics.sh --bootstrap-server b:9092 --list --describe":          "!not called with",
+		"kafka-broker-api-versions.sh --bootstrap-server b1:9092":              "wait-for-service kafka://b1:9092",
+		"kcat -b b1:9092 -L":                       "wait-for-service kafka://b1:9092",
+		"kafkacat -L -b b1:9092 -X a=b":            "!-X",
+		"kcat -b b1:9092 -C -t x":                  "!-C",
+		"kcat -b b1:9092":                          "!-L alone",
+		"mongosh --host mongo --port 27017" + ping: "wait-for-service mongodb://mongo:27017#role=any",
+		"mongosh --quiet --host mongo:27018 --eval 'db.runCommand({ ping: 1 }).ok;'": "wait-for-service mongodb://mongo:27018#role=any",
+		"mongo --host mongo -u app -p $PW --authenticationDatabase admin" + ping:     "wait-for-service mongodb://app:${env:PW}@mongo/?authSource=admin#role=any",
+		"mongosh $PW" + ping:                                                               "wait-for-service ${env:PW}#role=any",
+		"mongosh mongodb://app:$PW@mongo:27017/x" + ping:                                   "wait-for-service mongodb://app:${env:PW}@mongo:27017/x#role=any",
+		"mongosh --host mongo --eval 'db.hello()'":                                         "wait-for-service mongodb://mongo#role=any",
+		"mongosh --host mongo --eval 'rs.status().ok'":                                     "!whose errors count",
+		"mongosh --host mongo --eval 'db.dropDatabase()'":                                  "!whose errors count",
+		"mongosh --host mongo":                                                             "!one --eval",
+		"mongosh" + ping:                                                                   "!without a host",
+		"mongosh --host mongo -u app -p hUnter2" + ping:                                    "!a password",
+		"mongosh --host mongo --tls" + ping:                                                "!depends on the image",
+		"mongosh --host mongo --file x.js":                                                 "!--file",
+		"cqlsh cassandra -e 'describe keyspaces'":                                          "wait-for-service cassandra://cassandra",
+		"cqlsh $HOST $PORT -u app -p $PW -k shop -e 'SELECT now() FROM system.local;'":     "wait-for-service cassandra://app:${env:PW}@$(HOST):$(PORT)/shop",
+		"cqlsh cassandra -e 'drop keyspace shop'":                                          "!a statement",
+		"cqlsh cassandra":                                                                  "!one -e",
+		"cqlsh -e 'describe keyspaces'":                                                    "!without a host",
+		"cqlsh cassandra --ssl -e 'describe keyspaces'":                                    "!--ssl",
+		"CQLSH_PORT=1 cqlsh cassandra -e 'describe keyspaces'":                             "!CQLSH_PORT",
+		"etcdctl --endpoints=http://etcd:2379 endpoint health":                             "wait-for-service etcd://etcd:2379",
+		"etcdctl endpoint health --endpoints a:2379,b:2379":                                "wait-for-service etcd://a:2379 etcd://b:2379",
+		"etcdctl --endpoints https://etcd:2379 --insecure-skip-tls-verify endpoint health": "wait-for-service etcd://etcd:2379#tls&insecure",
+		"etcdctl --endpoints https://etcd:2379 --cacert /shared/ca --cert /shared/c --key /shared/k endpoint health": "wait-for-service etcd://etcd:2379#tls&ca-file=/shared/ca&cert-file=/shared/c&key-file=/shared/k",
+		"etcdctl --endpoints etcd:2379 cluster-health":                                                               "!endpoint health",
+		"etcdctl --endpoints etcd:2379 endpoint health --cluster":                                                    "!--cluster",
+		"etcdctl endpoint health":                       "!without a host",
+		"ETCDCTL_ENDPOINTS=x:1 etcdctl endpoint health": "!ETCDCTL_ENDPOINTS",
+	}.test(t, waitContainer())
+}
