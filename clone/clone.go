@@ -9,9 +9,9 @@
 //		Access: access.Access{Umask: 0o022},
 //	})
 //
-// [Run] retries until its context ends; [All] runs several clones at once; [Watch] keeps a clone up to date. They put
-// the packages below together: remote talks to the server, pack reads what it sends, worktree writes the files while it
-// arrives, gitdir writes .git, and publish puts all of it in place.
+// [Run] retries until its context ends; [All] runs several clones at once; a [Watcher] keeps a clone up to date. They
+// put the packages below together: remote talks to the server, pack reads what it sends, worktree writes the files
+// while it arrives, gitdir writes .git, and publish puts all of it in place.
 //
 // In clone.go, once makes one attempt: it locks Dir, finds out whether Dir is right already (upToDate, with
 // publish/target.go), resolves Ref on the server (revision.go), makes the tree beside Dir (checkout.go), and replaces
@@ -61,7 +61,7 @@ type cloning struct {
 	arrives *atomic.Pointer[pack.Progress] // of the current pack, which may be that of a submodule
 	digest  string                         // of the options that affect the tree, see shape
 	refused int                            // attempts, see MaxRefusals
-	watched bool                           // by Watch: more clones follow
+	watched bool                           // by a Watcher: more clones follow
 	settled bool                           // the first one is done: no change is no longer worth a log line
 	log     *slog.Logger
 }

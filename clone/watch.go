@@ -41,51 +41,29 @@ func All(ctx context.Context, clones []Options, parallel int) ([]Result, error) 
 	return results, first
 }
 
-// Watch runs a clone, and repeats it after each period until ctx ends. It returns the error of the first clone, or nil.
-// It calls each after the first clone and after each that changed something; if that fails, it calls it again after the
-// next period. Later failures are logged, and retried after the next period.
-func Watch(ctx context.Context, o Options, period time.Duration, each func(context.Context, Result) error) error {
+// Watcher keeps a clone up to date.
+type Watcher struct{ cloning *cloning }
+
+// NewWatcher returns a watcher. Nothing happens before the first [Watcher.Look].
+func NewWatcher(o Options) (*Watcher, error) {
 	c, err := newCloning(o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.watched = true
+	return &Watcher{c}, nil
+}
+
+// Look makes Dir the tree of the revision, unless it is that already. The first successful call is like [Run]; later
+// ones make one attempt each.
+func (w *Watcher) Look(ctx context.Context) (Result, error) {
+	c := w.cloning
+	if c.settled {
+		return c.again(ctx)
+	}
 	result, err := c.run(ctx)
-	if err != nil {
-		return err
-	}
-	c.settled = true
-	notified, logged := false, ""
-	warn := func(err error) { // once, and again if the text differs
-		if text := err.Error(); text != logged && !poll.Ended(ctx) {
-			logged = text
-			c.log.Warn(fmt.Sprintf("%s; trying again in %v", text, period))
-		}
-	}
-	for {
-		if result.Changed {
-			notified = false
-		}
-		if !notified && each != nil {
-			if err = each(ctx, result); err != nil {
-				warn(fmt.Errorf("%s: %w", o.Dir, err))
-			}
-			notified = err == nil
-		}
-		if poll.Sleep(ctx, period) != nil {
-			return nil
-		}
-		next, err := c.again(ctx)
-		if err != nil {
-			result.Changed = false
-			warn(c.explain(err))
-			continue
-		}
-		result = next
-		if notified {
-			logged = ""
-		}
-	}
+	c.settled = err == nil
+	return result, err
 }
 
 // againLimit is how long an attempt after the first may take: a server that sends slowly must not block a sidecar
@@ -99,7 +77,7 @@ func (c *cloning) again(ctx context.Context) (Result, error) {
 		grace, cancel := context.WithTimeout(context.Background(), graceOfStop)
 		defer cancel()
 		a.wait(grace)
-		return Result{}, err
+		return Result{}, c.explain(err)
 	}
 	return a.result, nil
 }

@@ -1,14 +1,11 @@
 package clone_test
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"initbox/clone"
 	"initbox/clone/access"
@@ -21,91 +18,44 @@ func TestWatch(t *testing.T) {
 	dir := t.TempDir()
 	origin := newRepository(t, filepath.Join(dir, "origin"))
 	put(t, origin, "version", "1")
-	ids := []string{commit(t, origin, "1")}
+	first := commit(t, origin, "1")
 	o := clone.Options{URL: serve(t, dir) + "/origin", Dir: filepath.Join(dir, "root"), Link: "current", Depth: 1,
 		Access: access.Access{Umask: 0o022}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var seen []string
-	err := clone.Watch(ctx, o, 10*time.Millisecond, func(_ context.Context, r clone.Result) error {
-		seen = append(seen, r.SHA)
+	w, err := clone.NewWatcher(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func(want string, changed bool) {
+		t.Helper()
+		r, err := w.Look(t.Context())
+		if err != nil || r.SHA != want || r.Changed != changed {
+			t.Fatalf("%s, changed %v, %v, want %s, changed %v", r.SHA, r.Changed, err, want, changed)
+		}
 		link, err := os.Readlink(filepath.Join(o.Dir, "current"))
 		if err != nil || link != filepath.Join(".worktrees", r.SHA) {
 			t.Errorf("the link leads to %s, %v", link, err)
 		}
 		sameTree(t, filepath.Join(o.Dir, link), origin)
 		sound(t, filepath.Join(o.Dir, "current"))
-		switch len(seen) {
-		case 1:
-			put(t, origin, "version", "2")
-			ids = append(ids, commit(t, origin, "2"))
-		case 2:
-			return errors.New("not yet") // so each is called again
-		case 3:
-			cancel()
-		}
-		return nil
-	})
-	if err != nil {
+	}
+	look(first, true)
+	look(first, false)
+	put(t, origin, "version", "2")
+	second := commit(t, origin, "2")
+	look(second, true)
+
+	away := origin + "-away"
+	if err := os.Rename(origin, away); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{ids[0], ids[1], ids[1]}; strings.Join(seen, " ") != strings.Join(want, " ") {
-		t.Errorf("called for %v, want %v", seen, want)
+	if _, err := w.Look(t.Context()); err == nil || !strings.Contains(err.Error(), "no such repository") {
+		t.Errorf("without the repository: %v", err) // and at once, though the first one would have been repeated
 	}
-}
-
-// failures is a log that calls a function with each warning.
-type failures struct {
-	slog.Handler
-	warned func(message string)
-}
-
-func (f failures) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level == slog.LevelWarn {
-		f.warned(r.Message)
+	if err := os.Rename(away, origin); err != nil {
+		t.Fatal(err)
 	}
-	return f.Handler.Handle(ctx, r)
-}
-
-// TestWatchGoesOn has the server fail after the first clone.
-func TestWatchGoesOn(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	origin := newRepository(t, filepath.Join(dir, "origin"))
-	commit(t, origin, "1")
-	o := clone.Options{URL: "file://" + origin, Dir: filepath.Join(dir, "got"), Depth: 1, Access: access.Access{Umask: 0o022}}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	away := origin + "-away"
-	failed := false
-	o.Log = slog.New(failures{slog.NewTextHandler(t.Output(), nil), func(message string) {
-		if strings.Contains(message, "no such repository") && !failed {
-			failed = true
-			if err := os.Rename(away, origin); err != nil {
-				t.Error(err)
-			}
-		}
-	}})
-	count := 0
-	err := clone.Watch(ctx, o, time.Millisecond, func(ctx context.Context, r clone.Result) error {
-		if count++; count == 1 {
-			put(t, origin, "new", "new")
-			commit(t, origin, "2")
-			if err := os.Rename(origin, away); err != nil {
-				t.Error(err)
-			}
-			return nil
-		}
-		cancel()
-		return nil
-	})
-	if err != nil || count != 2 {
-		t.Errorf("%d results, %v", count, err)
-	}
-	if !failed {
-		t.Error("the log does not say what failed")
-	}
+	look(second, false)
 }
 
 // TestAll runs several clones at once; one that fails stops the others.

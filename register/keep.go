@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"initbox/internal/poll"
@@ -17,41 +16,35 @@ const maxDoublings = 6
 // beatJitter keeps the heartbeats of Pods that started together apart.
 const beatJitter = 0.1
 
-// Keep sends heartbeats until ctx ends, at the interval that the registry wants, and registers again whenever the
-// registry has lost the entry. It pauses while the state says that another process has deregistered, as a preStop hook
-// does with [Load] and Leave. If the Pod goes on, its new container's Register ends that.
-func (r *Registration) Keep(ctx context.Context) {
-	beat := r.heartbeat()
-	if beat == nil || r.pace() <= 0 {
-		<-ctx.Done()
-		return
+// Pause returns the time until the next [Registration.Beat]: about the interval that the registry wants, or 0 if the
+// entry needs no heartbeats.
+func (r *Registration) Pause() time.Duration {
+	if r.heartbeat() == nil || r.pace() <= 0 {
+		return 0
 	}
-	random := rand.New(rand.NewPCG(r.o.Seed, 1))
-	logged := ""      // the error of the last heartbeat, if it failed
-	soon := r.resumed // for a while, no heartbeats were sent
-	for {
-		pause := r.pace() << min(max(0, r.forgotten-1), maxDoublings)
-		pause += time.Duration((2*random.Float64() - 1) * beatJitter * float64(pause))
-		if soon {
-			soon, pause = false, 0
-		}
-		if poll.Sleep(ctx, pause) != nil {
-			return
-		}
-		if r.leftByOther() {
-			continue
-		}
-		err := r.beat(ctx, beat)
-		r.unsure = r.leftByOther()
-		switch {
-		case err == nil && logged != "":
-			logged = ""
-			r.log.Info(fmt.Sprintf("%s: heartbeat of %s: answered again", r.place(), r.entry.shown()))
-		case err != nil && ctx.Err() == nil && err.Error() != logged:
-			logged = err.Error()
-			r.log.Warn(logged)
-		}
+	if r.resumed { // for a while, no heartbeats were sent
+		r.resumed = false
+		return time.Nanosecond
 	}
+	pause := r.pace() << min(max(0, r.forgotten-1), maxDoublings)
+	return pause + time.Duration((2*r.random.Float64()-1)*beatJitter*float64(pause))
+}
+
+// beatLimit is how long Beat tries, so that a sidecar can tell that it is alive.
+const beatLimit = 30 * time.Minute
+
+// Beat sends a heartbeat, and registers again if the registry has lost the entry. It tries for half an hour at most. It
+// does nothing while the state says that another process has deregistered, as a preStop hook does with [Load] and
+// Leave. If the Pod goes on, its new container's Register ends that.
+func (r *Registration) Beat(ctx context.Context) error {
+	if r.leftByOther() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, beatLimit)
+	defer cancel()
+	err := r.beat(ctx, r.heartbeat())
+	r.unsure = r.leftByOther()
+	return err
 }
 
 // heartbeat returns the call that keeps the entry alive, or nil.
@@ -110,7 +103,7 @@ func (r *Registration) beat(ctx context.Context, c *call) error {
 	return err
 }
 
-// answerWithin is how long a stopped Keep waits for the answer to a registering request: the answer may name what Leave
+// answerWithin is how long a stopped Beat waits for the answer to a registering request: the answer may name what Leave
 // needs, and a server that has not answered might process the request after the one that deregisters.
 const answerWithin = time.Second
 

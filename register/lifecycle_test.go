@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"initbox/internal/httpclient"
+	"initbox/internal/poll"
 	"initbox/register"
 	"initbox/test/registries"
 	"initbox/test/servers"
@@ -310,7 +311,7 @@ func (l *life) leaveWhileKept(keeps string) {
 	// What must not happen would: once a heartbeat that was under way has ended, each turn
 	// of Keep's loop asks its context once.
 	turns := kept.turns.Load()
-	registries.Await(l, "Keep goes on", func() bool { return kept.turns.Load() >= turns+50 })
+	registries.Await(l, "it goes on", func() bool { return kept.turns.Load() >= turns+50 })
 	kept.stop()
 	l.holds()
 }
@@ -325,10 +326,10 @@ func (l *life) keep() *keeper {
 	return keeping(l, r)
 }
 
-// A keeper is a Registration.Keep that runs.
+// A keeper sends heartbeats, as a sidecar does.
 type keeper struct {
 	context.Context
-	turns  atomic.Int64 // how often Keep, or what it calls, has asked whether the context is done
+	turns  atomic.Int64 // how often the sidecar, or what it calls, has asked whether the context is done
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -338,7 +339,7 @@ func (k *keeper) Done() <-chan struct{} {
 	return k.Context.Done()
 }
 
-// stop ends the keeper's context, and returns when Keep has.
+// stop ends the keeper's context, and returns when no heartbeat is under way.
 func (k *keeper) stop() {
 	k.cancel()
 	<-k.done
@@ -350,7 +351,11 @@ func keeping(t testing.TB, r *register.Registration) *keeper {
 	k.Context, k.cancel = context.WithCancel(t.Context())
 	go func() {
 		defer close(k.done)
-		r.Keep(k)
+		for pause := r.Pause(); pause > 0 && poll.Sleep(k, pause) == nil; pause = r.Pause() {
+			if err := r.Beat(k); err != nil && k.Err() == nil {
+				t.Log(err)
+			}
+		}
 	}()
 	t.Cleanup(k.stop)
 	return k

@@ -1,7 +1,7 @@
 // Package register registers a Pod with a remote server, keeps the entry alive, and
 // removes it in the end. To register twice has the effect of registering once.
 //
-// [Open] prepares a [Registration]; Register, Keep and Leave are its three phases. The requests of each are those of a
+// [Open] prepares a [Registration]; Register, Beat and Leave are its three phases. The requests of each are those of a
 // [Preset], such as consul or eureka, or of a [Custom] protocol. A state file keeps, across restarts of the container,
 // what was sent to which server, so that nothing is sent twice and [Load] can deregister in another process.
 package register

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
+	"sync"
 	"time"
 
 	"initbox/internal/dial"
@@ -35,11 +37,16 @@ type Registration struct {
 	key       string            // the Idempotency-Key of what is being sent
 	before    *state            // see state.Before
 	unsure    bool              // a heartbeat was in flight while another process deregistered, and may have restored the entry
+	random    *rand.Rand        // of the heartbeats' jitter
+
+	mu      sync.Mutex
+	answers map[string]int // see Answers
 }
 
 // Open prepares a registration and sends nothing. Its error says which option is invalid.
 func Open(o Options) (*Registration, error) {
-	r := &Registration{o: o, protocol: o.Protocol.preset(), entry: o.Entry, log: o.Log, answerWithin: answerWithin}
+	r := &Registration{o: o, protocol: o.Protocol.preset(), entry: o.Entry, log: o.Log, answerWithin: answerWithin,
+		random: rand.New(rand.NewPCG(o.Seed, 1)), answers: map[string]int{}}
 	if r.protocol == nil {
 		return nil, fmt.Errorf("no such preset: %s", o.Protocol.Preset)
 	}
@@ -64,6 +71,20 @@ func Open(o Options) (*Registration, error) {
 	}
 	r.client = httpclient.Options{Dial: dial.New(names).DialContext, TLS: o.Server.TLS, NoProxy: o.Server.NoProxy}
 	return r, nil
+}
+
+// Answers returns how many attempts were answered with each status, or failed in each class without an answer. It may
+// be called at any time.
+func (r *Registration) Answers() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.answers)
+}
+
+func (r *Registration) count(answer string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answers[answer]++
 }
 
 // place returns the URL of the server for messages, without secrets.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,9 +65,13 @@ func (r *Registration) send(ctx context.Context, c *call, doing string) (found f
 		Seed:           r.o.Seed,
 		RetryTLS:       r.o.RetryTLS,
 		Prepare:        func(req *http.Request) error { return r.prepare(req, q, c) },
-		Judge:          func(a *httpclient.Answer) httpclient.Verdict { return r.judge(c, a).verdict() },
-		Notify: func(_ int, a *httpclient.Answer, _ error, _ time.Duration) {
+		Judge: func(a *httpclient.Answer) httpclient.Verdict {
+			r.count(strconv.Itoa(a.Status))
+			return r.judge(c, a).verdict()
+		},
+		Notify: func(_ int, a *httpclient.Answer, err error, _ time.Duration) {
 			if a == nil {
+				r.count(string(failure.Of(err).Class))
 				r.token = "" // a server that has lost its data does not answer a request with an earlier token (etcd waits until it knows the token)
 			}
 		},

@@ -15,7 +15,7 @@ keytool:default-jre-headless openssl:openssl
 /usr/lib/postgresql:postgresql mariadbd:mariadb-server redis-server:redis-server rabbitmq-server:rabbitmq-server
 memcached:memcached nats-server:nats-server /usr/share/java/zookeeper.jar:zookeeper
 envsubst:gettext-base /usr/lib/python3/dist-packages/jinja2:python3-jinja2
-zsh:zsh fish:fish
+zsh:zsh fish:fish promtool:prometheus
 "
 
 # install-servers.sh cluster installs what test/cluster needs instead.

@@ -89,17 +89,16 @@ func TestCheckOutside(t *testing.T) {
 		o     clone.Options
 		want  bool
 	}{
-		{gitFlags{output: "-", sidecar: sidecarFlags{startupProbe: "9000"}}, clone.Options{Dir: "."}, true}, // neither is a file here
-		{gitFlags{sidecar: sidecarFlags{startupProbe: "localhost:9000"}}, clone.Options{Dir: "."}, true},
+		{gitFlags{output: "-", sidecar: sidecarFlags{probe: probeFlags{http: ":9000"}}}, clone.Options{Dir: "."}, true},
 		{gitFlags{sidecar: sidecarFlags{touch: "touched"}}, clone.Options{Dir: "."}, false},
 		{gitFlags{output: "/vol/work/../result"}, clone.Options{Dir: "/vol/work"}, true},
 		{gitFlags{output: "/vol/work-result"}, clone.Options{Dir: "/vol/work/"}, true},
 		{gitFlags{output: "/vol/work/.git/result"}, clone.Options{Dir: "/vol/work/"}, false},
-		{gitFlags{sidecar: sidecarFlags{startupProbe: "/vol/.ready"}}, clone.Options{Dir: "/vol", Link: "current"}, true},
-		{gitFlags{sidecar: sidecarFlags{startupProbe: "/vol/.ready"}}, clone.Options{Dir: "/vol"}, false},
+		{gitFlags{sidecar: sidecarFlags{probe: probeFlags{file: "/vol/.ready"}}}, clone.Options{Dir: "/vol", Link: "current"}, true},
+		{gitFlags{sidecar: sidecarFlags{probe: probeFlags{file: "/vol/.ready"}}}, clone.Options{Dir: "/vol"}, false},
 	} {
 		if err := c.flags.checkOutside(c.o); (err == nil) != c.want {
-			t.Errorf("%+v, %q in %q: %v", c.flags.sidecar.touch+c.flags.output+c.flags.sidecar.startupProbe, c.o.Link, c.o.Dir, err)
+			t.Errorf("%+v, %q in %q: %v", c.flags.sidecar.touch+c.flags.output+c.flags.sidecar.probe.file, c.o.Link, c.o.Dir, err)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 
@@ -121,48 +122,33 @@ func withHint(err error) error {
 // stay clones, and clones again whenever there is a new commit, until a signal comes. The deadline applies to the first
 // clone; later failures are retried.
 func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after aftermath) error {
-	probe, err := sidecar.OpenProbe(g.sidecar.startupProbe, nil)
+	w, err := clone.NewWatcher(o)
 	if err != nil {
 		return err
 	}
-	defer probe.Close()
-	ctx, lift, cancel := e.afterFirst(first)
-	defer cancel(nil)
 	var (
-		there   bool
-		useless error // the reason to stop: the first clone could not be reported
+		listed   = false // the --output has the last result
+		received atomic.Int64
 	)
-	err = clone.Watch(ctx, o, g.sidecar.watch, func(ctx context.Context, r clone.Result) error {
-		err := after.write(e, r)
-		if err == nil && !there {
-			err = probe.Ready()
-		}
-		if err != nil && !there {
-			useless = err
-			cancel(err)
-		}
-		if err != nil {
-			return err
-		}
-		if !there {
-			e.log.Info(sidecar.Staying)
-		}
-		there = true
-		lift()
-		if after.webhook == nil {
-			return nil
-		}
-		ctx, cancel := context.WithTimeout(ctx, after.webhook.Timeout) // the next change must not wait for the server that is notified of this one
-		defer cancel()
-		return after.webhook.Call(ctx, r.SHA)
-	})
-	switch {
-	case useless != nil:
-		return useless
-	case there && e.untilStopped.Err() != nil:
-		return nil
+	side := g.sidecar.options(after.webhook)
+	side.Tell, side.GitSync = true, g.compat != ""
+	side.Metrics = func() []sidecar.Family {
+		return []sidecar.Family{{Name: "initbox_received_bytes_total", Type: "counter", Help: "Bytes that the server of the repository sent.", Samples: sidecar.Value(float64(received.Load()))}}
 	}
-	return err
+	return e.stay(first, side, g.sidecar.watch, func(ctx context.Context) (string, bool, error) {
+		r, err := w.Look(ctx)
+		if err != nil {
+			return "", false, err
+		}
+		if r.Changed {
+			received.Add(r.Bytes)
+		}
+		if r.Changed || !listed {
+			err = writeResult(e, after.output, r)
+			listed = err == nil
+		}
+		return r.SHA, r.Changed, err
+	})
 }
 
 // errorFile is git-sync's --error-file: why the last run failed.

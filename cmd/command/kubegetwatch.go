@@ -44,7 +44,6 @@ func (k *kubeWatchFlags) flags() []cli.Flag {
 	}, k.sidecar.flags(sidecarTexts{
 		look: "keep DST up to date with the objects by a watch; all of them are listed again this often", changed: "files have changed",
 		revision: "a sum of all files", there: "everything is written",
-		paths: "; the port also has /readyz, /livez and /healthz",
 	})...)
 }
 
@@ -153,11 +152,12 @@ func (k *kubeWatchFlags) run(ctx context.Context, e *env, hook *sidecar.Webhook)
 		}
 		return err
 	}
-	if k.compat != "" && k.sidecar.startupProbe == "" {
-		k.sidecar.startupProbe = usualPort(e)
+	if k.compat != "" && k.sidecar.probe == (probeFlags{}) {
+		k.sidecar.probe.http = usualPort(e)
 	}
 	first := true
-	o := sidecar.Options{Probe: k.sidecar.startupProbe, Touch: k.sidecar.touch, Webhook: hook, Wake: w.Wake(), Health: w.Health}
+	o := k.sidecar.options(hook)
+	o.Wake, o.Health = w.Wake(), w.Health
 	return e.stay(ctx, o, k.sidecar.watch, func(ctx context.Context) (string, bool, error) {
 		revision, changed, err := w.Look(ctx)
 		skip := first && k.skipFirst
@@ -175,5 +175,5 @@ func usualPort(e *env) string {
 		return ""
 	}
 	l.Close()
-	return translate.SidecarPort
+	return ":" + translate.SidecarPort
 }

@@ -133,7 +133,7 @@ type registerFlags struct {
 
 	hold         bool
 	leaveTimeout time.Duration
-	startupProbe string
+	probe        probeFlags
 
 	pod   podFlags
 	names resolverFlags
@@ -170,8 +170,7 @@ func (r *registerFlags) flags() []cli.Flag {
 		textFlag("deregister-url", "`URL` to deregister at, without --preset; braces refer to the answer to the registration: /nodes/{/id}, {Location}", categoryHold, &r.custom.DeregisterURL),
 		textFlag("deregister-method", "`METHOD` for --deregister-url (default DELETE)", categoryHold, &r.custom.DeregisterMethod),
 		durationFlag("deregister-timeout", "with --hold, how long to try to deregister after SIGTERM", categoryHold, &r.leaveTimeout),
-		textFlag("startup-probe", "with --hold, `FILE|[HOST:]PORT`: create FILE once registered, or answer at PORT, with status 503 until then, for the sidecar's startupProbe", categoryHold, &r.startupProbe),
-	}, r.pod.flags(categoryPod), tryFlags(&r.o.AttemptTimeout, &r.o.Spread, &r.o.RetryTLS, &r.names))
+	}, r.probe.flags("--hold", "registered", categoryHold), r.pod.flags(categoryPod), tryFlags(&r.o.AttemptTimeout, &r.o.Spread, &r.o.RetryTLS, &r.names))
 }
 
 // serverFlags say where a server is, and with which credentials to use it.
@@ -295,7 +294,7 @@ func (r *registerFlags) checkPreset(c *cli.Context) error {
 
 // checkHold refuses flags for what follows the registration that would have no effect.
 func (r *registerFlags) checkHold(c *cli.Context) error {
-	if own := given(c, "heartbeat", "heartbeat-url", "heartbeat-method", "deregister-timeout", "startup-probe", "ttl"); own != nil && !r.hold {
+	if own := given(c, "heartbeat", "heartbeat-url", "heartbeat-method", "deregister-timeout", "http", "startup-probe", "ttl"); own != nil && !r.hold {
 		return usagef("%s: only with --hold", strings.Join(own, ", "))
 	}
 	kept := r.hold || r.o.State != ""
@@ -310,7 +309,7 @@ func (r *registerFlags) checkHold(c *cli.Context) error {
 	if err := needs(c, [][2]string{{"heartbeat-method", "heartbeat-url"}, {"deregister-method", "deregister-url"}}); err != nil {
 		return err
 	}
-	return checkProbe(r.startupProbe)
+	return r.probe.check()
 }
 
 // checkReplaced refuses $(NAME) in what is sent: every Pod would have that name or address.
@@ -430,34 +429,35 @@ func (r *registerFlags) print(e *env, result register.Result) error {
 
 // stay registers, keeps the entry alive until a signal comes, and deregisters. The deadline applies to the
 // registration.
-func (r *registerFlags) stay(ctx context.Context, e *env, registration *register.Registration) error {
-	probe, err := sidecar.OpenProbe(r.startupProbe, nil)
-	if err != nil {
-		return err
-	}
-	defer probe.Close()
-	result, err := registration.Register(ctx)
-	if errors.As(err, new(stopped)) { // the server may have received the request
+func (r *registerFlags) stay(first context.Context, e *env, registration *register.Registration) error {
+	there := false
+	o := sidecar.Options{HTTP: r.probe.http, File: r.probe.file, Pause: registration.Pause, Metrics: func() []sidecar.Family {
+		return []sidecar.Family{{Name: "initbox_registry_answers_total", Type: "counter", Help: "Answers of the registry, by status, and attempts without one, by class of the failure.", Samples: sidecar.Counts("answer", registration.Answers())}}
+	}}
+	err := e.stay(first, o, 0, func(ctx context.Context) (string, bool, error) {
+		if there {
+			return "", false, registration.Beat(ctx)
+		}
+		result, err := registration.Register(ctx)
+		if err != nil {
+			return "", false, err
+		}
+		there = true
+		return "", true, r.print(e, result)
+	})
+	switch {
+	case err == nil:
+		return r.leave(e, registration, r.leaveTimeout)
+	case there: // no process would keep the entry alive and remove it
+		if err := r.leave(e, registration, r.leaveTimeout); err != nil {
+			e.log.Warn(err.Error())
+		}
+	case errors.As(err, new(stopped)): // the server may have received the request
 		if err := r.leave(e, registration, min(r.leaveTimeout, unsureTimeout)); err != nil {
 			e.log.Warn(err.Error())
 		}
 	}
-	if err != nil {
-		return err
-	}
-	if err = r.print(e, result); err == nil {
-		err = probe.Ready()
-	}
-	if err != nil { // no process would keep the entry alive and remove it
-		if err := r.leave(e, registration, r.leaveTimeout); err != nil {
-			e.log.Warn(err.Error())
-		}
-		return err
-	}
-	e.log.Info(sidecar.Staying)
-	registration.Keep(e.untilStopped)
-	probe.Close()
-	return r.leave(e, registration, r.leaveTimeout)
+	return err
 }
 
 // unsureTimeout is how long to try to deregister if the registration has probably failed: there may be no server at

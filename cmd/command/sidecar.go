@@ -31,14 +31,13 @@ type sidecarTexts struct {
 	revision string // what the touched file holds, as in "the commit's id"
 	header   string // the header of the webhook that has it, too; "" for none
 	there    string // when the startup probe succeeds, as in "DIR is there"
-	paths    string // what the port answers besides; "" for nothing
 }
 
 // sidecarFlags are the flags of the subcommands that can stay running and notify other containers of changes.
 type sidecarFlags struct {
-	watch        time.Duration
-	startupProbe string
-	touch        string
+	watch time.Duration
+	probe probeFlags
+	touch string
 
 	url, method, body, success string
 	credentials                credentialFlags
@@ -55,7 +54,7 @@ func (s *sidecarFlags) flags(t sidecarTexts) []cli.Flag {
 	if t.header != "" {
 		with = ", with " + t.revision + " in a header " + t.header
 	}
-	return []cli.Flag{
+	return append([]cli.Flag{
 		textFlag("touch", "`FILE` to write "+t.revision+" to, and to touch, when "+t.changed, categoryResult, &s.touch),
 		textFlag("webhook-url", "`URL` to call when "+t.changed+with+"; may refer to secrets", categoryResult, &s.url),
 		textFlag("webhook-method", "`METHOD` for --webhook-url (default POST)", categoryResult, &s.method),
@@ -69,13 +68,48 @@ func (s *sidecarFlags) flags(t sidecarTexts) []cli.Flag {
 		durationFlag("webhook-timeout", "deadline of one attempt to call it", categoryResult, &s.timeout),
 
 		durationFlag("watch", "keep running as a sidecar, and "+t.look, categoryWatch, &s.watch),
-		textFlag("startup-probe", "with --watch, `FILE|[HOST:]PORT`: create FILE once "+t.there+", or answer at PORT, with status 503 until then, for the sidecar's startupProbe"+t.paths, categoryWatch, &s.startupProbe),
+	}, s.probe.flags("--watch", t.there, categoryWatch)...)
+}
+
+// probeFlags are the flags of all sidecars for the kubelet's probes and the metrics.
+type probeFlags struct {
+	http, startup string
+	file          string // what startup names, unless it is a port
+}
+
+// flags returns the flags of a sidecar that is one with the flag stays.
+func (p *probeFlags) flags(stays, there, category string) []cli.Flag {
+	return []cli.Flag{
+		textFlag("http", "with "+stays+", `[ADDRESS]:PORT` that answers /startupz and /readyz, with 503 until "+there+", /livez, /healthz and /metrics, for the sidecar's probes and Prometheus", category, &p.http),
+		textFlag("startup-probe", "with "+stays+", `FILE|[HOST:]PORT`: create FILE once "+there+", for the sidecar's startupProbe; with a port, the same as --http", category, &p.startup),
 	}
+}
+
+// check refuses invalid values.
+func (p *probeFlags) check() error {
+	startup, err := sidecar.Address(p.startup)
+	if err != nil {
+		return usagef("--startup-probe %s: want a file, or %w", p.startup, err)
+	}
+	address, err := sidecar.Address(p.http)
+	if p.http != "" && address == "" && err == nil {
+		err = sidecar.ErrAddress
+	}
+	switch {
+	case err != nil:
+		return usagef("--http %s: want %w", p.http, err)
+	case startup == "":
+		p.file = p.startup
+	case p.http != "":
+		return usagef("--startup-probe %s: --http already gives the port", p.startup).hint("beside --http, it may only be a file")
+	}
+	p.http = cmp.Or(address, startup)
+	return nil
 }
 
 // check refuses flags that need another one, and values that cannot be right.
 func (s *sidecarFlags) check(c *cli.Context) error {
-	pairs := [][2]string{{"startup-probe", "watch"}, {"webhook-user", "webhook-password-file"}, {"webhook-password-file", "webhook-user"}}
+	pairs := [][2]string{{"http", "watch"}, {"startup-probe", "watch"}, {"webhook-user", "webhook-password-file"}, {"webhook-password-file", "webhook-user"}}
 	for _, flag := range []string{"method", "body", "user", "header-file", "ca-file", "insecure", "success-status", "timeout"} {
 		pairs = append(pairs, [2]string{"webhook-" + flag, "webhook-url"})
 	}
@@ -85,15 +119,7 @@ func (s *sidecarFlags) check(c *cli.Context) error {
 	if c.IsSet("watch") && s.watch < minWatch {
 		return usagef("--watch %v: want at least %v", s.watch, minWatch)
 	}
-	return checkProbe(s.startupProbe)
-}
-
-// checkProbe refuses an invalid value of --startup-probe.
-func checkProbe(text string) error {
-	if _, err := sidecar.Address(text); err != nil {
-		return usageError{err}
-	}
-	return nil
+	return s.probe.check()
 }
 
 // webhook returns what the flags say, or nil without --webhook-url. tls is what holds without flags for the webhook.
@@ -123,11 +149,12 @@ func (s *sidecarFlags) webhook(e *env, names *resolver.Resolver, tls tlsconfig.O
 
 // files returns the files that the flags name, by flag.
 func (s *sidecarFlags) files() map[string]string {
-	files := map[string]string{"touch": s.touch}
-	if address, _ := sidecar.Address(s.startupProbe); address == "" {
-		files["startup-probe"] = s.startupProbe
-	}
-	return files
+	return map[string]string{"touch": s.touch, "startup-probe": s.probe.file}
+}
+
+// options returns what the flags say; hook is that of webhook.
+func (s *sidecarFlags) options(hook *sidecar.Webhook) sidecar.Options {
+	return sidecar.Options{HTTP: s.probe.http, File: s.probe.file, Touch: s.touch, Webhook: hook}
 }
 
 // stay looks, and looks again, as [sidecar.Run] does, until a signal comes. first, which ends at the deadline, limits
@@ -135,7 +162,7 @@ func (s *sidecarFlags) files() map[string]string {
 func (e *env) stay(first context.Context, o sidecar.Options, every time.Duration, look func(context.Context) (revision string, changed bool, err error)) error {
 	ctx, lift, cancel := e.afterFirst(first)
 	defer cancel(nil)
-	o.Started, o.Log = lift, e.log
+	o.Started, o.Log, o.Command, o.Version = lift, e.log, e.name, e.version
 	return sidecar.Run(ctx, o, every, look)
 }
 

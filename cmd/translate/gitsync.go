@@ -266,7 +266,7 @@ func (s *gitSync) period() {
 		if err != nil || strings.Trim(port, "0123456789") != "" {
 			s.fail("--http-bind %s: want :PORT or HOST:PORT", bind)
 		}
-		s.add("startup-probe", bind)
+		s.add("http", bind)
 	}
 }
 
@@ -338,7 +338,7 @@ const (
 	noGit      = "no git program runs that could read it"
 	configHint = "git-clone has flags for the usual settings: give --ca-file, --proxy, --header-file or --insecure before --compat"
 	notKept    = "not needed: only the current tree is kept"
-	noMetrics  = "initbox has no metrics: changes and failures are logged"
+	noProfiles = "initbox has no profiles; the metrics tell of its memory and processor time"
 )
 
 var syncFlags = []syncFlag{
@@ -395,8 +395,8 @@ var syncFlags = []syncFlag{
 	{name: "git-gc", env: "GITSYNC_GIT_GC GIT_SYNC_GIT_GC"},
 	{name: "add-user", kind: syncBool, env: "GITSYNC_ADD_USER GIT_SYNC_ADD_USER"}, // ssh needs no /etc/passwd here
 	{name: "http-bind", env: "GITSYNC_HTTP_BIND GIT_SYNC_HTTP_BIND"},
-	{name: "http-metrics", kind: syncBool, env: "GITSYNC_HTTP_METRICS GIT_SYNC_HTTP_METRICS", unused: noMetrics},
-	{name: "http-pprof", kind: syncBool, env: "GITSYNC_HTTP_PPROF GIT_SYNC_HTTP_PPROF", unused: noMetrics},
+	{name: "http-metrics", kind: syncBool, env: "GITSYNC_HTTP_METRICS GIT_SYNC_HTTP_METRICS"}, // the port always has them
+	{name: "http-pprof", kind: syncBool, env: "GITSYNC_HTTP_PPROF GIT_SYNC_HTTP_PPROF", unused: noProfiles},
 	{name: "verbose", kind: syncInt, env: "GITSYNC_VERBOSE"},
 
 	{name: "branch", env: "GIT_SYNC_BRANCH"},

@@ -43,11 +43,11 @@ func TestGitSync(t *testing.T) {
 		{repo + " --one-time --max-failures=5 --init-max-failures=2 --period=1m --init-period=1s", nil,
 			"--link=app.git --submodules=recursive --retry-auth=true https://git.example/app.git /git 2 refusals, 1s 4m0s"},
 		{repo + " --http-bind=:1234 --webhook-url=http://x/ --webhook-success-status=0 --webhook-timeout=3s", nil,
-			"--webhook-url=http://x/ --link=app.git --submodules=recursive --webhook-success-status=100-999 --webhook-timeout=3s --watch=10s --startup-probe=:1234 https://git.example/app.git /git 2m0s"},
+			"--webhook-url=http://x/ --link=app.git --submodules=recursive --webhook-success-status=100-999 --webhook-timeout=3s --watch=10s --http=:1234 https://git.example/app.git /git 2m0s"},
 		{repo + " --http-bind=127.0.0.1:1234", nil,
-			"--link=app.git --submodules=recursive --watch=10s --startup-probe=127.0.0.1:1234 https://git.example/app.git /git 2m0s"},
+			"--link=app.git --submodules=recursive --watch=10s --http=127.0.0.1:1234 https://git.example/app.git /git 2m0s"},
 		{repo + " --http-bind=[::1]:1234", nil,
-			"--link=app.git --submodules=recursive --watch=10s --startup-probe=[::1]:1234 https://git.example/app.git /git 2m0s"},
+			"--link=app.git --submodules=recursive --watch=10s --http=[::1]:1234 https://git.example/app.git /git 2m0s"},
 		{repo + " --one-time --username=me", map[string]string{"GIT_SYNC_PASSWORD": "hunter2"},
 			"--link=app.git --submodules=recursive https://me:${env:GIT_SYNC_PASSWORD}@git.example/app.git /git 2m0s"},
 		{"--one-time --ssh-key-file=/k", map[string]string{"GITSYNC_REPO": "git@h:a/b", "GITSYNC_SSH_KEY_FILE": "/a:/b", "GITSYNC_REF": "x", "GITSYNC_SSH_KNOWN_HOSTS": "false"},
@@ -79,15 +79,15 @@ func TestGitSyncFiles(t *testing.T) {
 	env := environment()
 	env.ReadFile = func(name string) ([]byte, error) { return []byte("# comment\n/docs/\r\n\n!*.png\n"), nil }
 	env.Exists = func(name string) bool { return name == gitSyncKey }
-	line, err := GitSync([]string{"--repo=git@h:a/b", "--one-time", "--sparse-checkout-file=/sparse", "--error-file=err", "--git-gc=off", "--http-metrics"}, env)
+	line, err := GitSync([]string{"--repo=git@h:a/b", "--one-time", "--sparse-checkout-file=/sparse", "--error-file=err", "--git-gc=off", "--http-pprof"}, env)
 	if want := " --link='b' --submodules='recursive' --sparse-pattern='/docs/' --sparse-pattern='!*.png' --ssh-key-file='/etc/git-secret/ssh' 'git@h:a/b' '/git'"; err != nil || line.String() != want {
 		t.Errorf("%s, %v, want\n%s", line, err, want)
 	}
 	if line.ErrorFile != "/git/err" {
 		t.Errorf("error file %s, want /git/err", line.ErrorFile)
 	}
-	if len(line.Warnings) != 1 || !strings.Contains(line.Warnings[0], "--http-metrics") {
-		t.Errorf("warnings %q, want one of --http-metrics", line.Warnings)
+	if len(line.Warnings) != 1 || !strings.Contains(line.Warnings[0], "--http-pprof") {
+		t.Errorf("warnings %q, want one of --http-pprof", line.Warnings)
 	}
 }
 

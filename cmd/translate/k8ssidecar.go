@@ -242,7 +242,7 @@ func (s *k8sSidecar) method() error {
 	s.add("watch", every)
 	port, host := s.env.get("HEALTH_PORT"), s.env.get("HEALTH_HOST")
 	if port != "" || host != "" {
-		s.add("startup-probe", net.JoinHostPort(host, cmp.Or(port, SidecarPort)))
+		s.add("http", net.JoinHostPort(host, cmp.Or(port, SidecarPort)))
 	}
 	return nil
 }

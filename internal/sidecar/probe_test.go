@@ -1,19 +1,13 @@
 package sidecar
 
 import (
+	"context"
 	"errors"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
-
-	"initbox/test/servers"
 )
 
 func hint(err error) string {
@@ -43,113 +37,40 @@ func TestProbeAddress(t *testing.T) {
 	}
 }
 
-// TestProbe pins that the probe listens on the given address only, and does not succeed before it is ready.
-func TestProbe(t *testing.T) {
-	_, port, _ := net.SplitHostPort(servers.FreeAddr(t))
-	p, err := OpenProbe("127.0.0.2:"+port, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
-		conn.Close()
-		t.Error("it also listens on 127.0.0.1")
-	}
-	for _, want := range []string{"503 not ready\n", "200 ready\n"} {
-		resp, err := http.Get("http://127.0.0.2:" + port + "/")
-		if err != nil {
-			t.Fatal(err)
+// TestFile pins that the file is there once the first look has succeeded, and gone at the end.
+func TestFile(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "ready")
+	os.WriteFile(name, nil, 0o600) // of a killed run
+	there := func() bool { _, err := os.Stat(name); return err == nil }
+	ctx, cancel := context.WithCancel(t.Context())
+	looks := 0
+	err := Run(ctx, Options{File: name}, time.Millisecond, func(context.Context) (string, bool, error) {
+		if looks++; there() != (looks > 1) {
+			t.Errorf("look %d: there is %v", looks, there())
 		}
-		body, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if got := resp.Status[:4] + string(body); got != want {
-			t.Errorf("%q, want %q", got, want)
+		if looks == 2 {
+			cancel()
 		}
-		if err := p.Ready(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// TestProbeWithoutFiles pins that an error of Accept, which the next call would only return again, keeps no processor
-// busy.
-func TestProbeWithoutFiles(t *testing.T) {
-	l := &failingListener{errs: []error{syscall.EMFILE, net.ErrClosed}}
-	start := time.Now()
-	(&Probe{listener: l}).serve()
-	if took := time.Since(start); took < acceptPause || len(l.errs) > 0 {
-		t.Errorf("asked again after %v, and not for %v", took, l.errs)
-	}
-}
-
-// failingListener returns errors, in order.
-type failingListener struct {
-	net.Listener
-	errs []error
-}
-
-func (l *failingListener) Accept() (net.Conn, error) {
-	err := l.errs[0]
-	l.errs = l.errs[1:]
-	return nil, err
-}
-
-// TestHealth pins the paths of a port that has them.
-func TestHealth(t *testing.T) {
-	addr := servers.FreeAddr(t)
-	var sick atomic.Bool
-	p, err := OpenProbe(addr, func() error {
-		if sick.Load() {
-			return errors.New("the API server is \x1b[2J away")
-		}
-		return nil
+		return "", false, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	ask := func(method, path string) string {
-		t.Helper()
-		req, _ := http.NewRequest(method, "http://"+addr+path, nil)
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.Status[:4] + strings.TrimSpace(string(body))
-	}
-	for _, step := range []struct {
-		do    func()
-		wants map[string]string
-	}{
-		{func() {}, map[string]string{"/startupz": "503 not ready", "/readyz": "503 not ready", "/livez": "200 alive", "/": "503 not ready", "/healthz/x": "404 want /startupz, /readyz, /livez or /healthz"}},
-		{func() { p.Ready() }, map[string]string{"/": "200 ready", "/startupz?verbose": "200 ready", "/readyz": "200 ready", "/healthz": "200 healthy"}},
-		{func() { sick.Store(true) }, map[string]string{"/startupz": "200 ready", "/readyz": "200 ready", "/livez": "200 alive", "/healthz": `503 the API server is \x1b[2J away`}},
-	} {
-		step.do()
-		for path, want := range step.wants {
-			if got := ask("GET", path); got != want {
-				t.Errorf("%s: %q, want %q", path, got, want)
-			}
-		}
-	}
-	if got := ask("HEAD", "/livez"); got != "200 " {
-		t.Errorf("HEAD: %q", got)
+	if err != nil || there() {
+		t.Errorf("%v; there is %v", err, there())
 	}
 }
 
-// TestProbeNamesForeignFile has --startup-probe name a file that holds something: it stays.
-func TestProbeNamesForeignFile(t *testing.T) {
+// TestFileIsForeign has --startup-probe name a file that holds something: it stays.
+func TestFileIsForeign(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(name, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenProbe(name, nil); err == nil || !strings.Contains(err.Error(), "it is not replaced") {
+	err := Run(t.Context(), Options{File: name}, time.Minute, func(context.Context) (string, bool, error) {
+		t.Error("it looks")
+		return "", false, nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "it is not replaced") {
 		t.Errorf("error %v", err)
 	}
 	if content, err := os.ReadFile(name); string(content) != "secret" {

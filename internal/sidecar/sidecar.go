@@ -1,11 +1,15 @@
-// Package sidecar is what sidecars share: the file or port for the kubelet's probes, the files and the webhook that
-// notify other containers of a change, and the loop that looks for changes until a signal comes.
+// Package sidecar is what sidecars share: the port with the kubelet's probes and the metrics, the files and the webhook
+// that notify other containers of a change, and the loop that looks for changes until a signal comes.
 //
-//	err := sidecar.Run(ctx, sidecar.Options{Probe: "8080", Touch: "/shared/changed", Log: log}, time.Minute,
+//	err := sidecar.Run(ctx, sidecar.Options{HTTP: ":8080", Touch: "/shared/changed", Log: log}, time.Minute,
 //		func(ctx context.Context) (revision string, changed bool, err error) { … })
 //
-// Run looks at once, and again after the time given or when [Options.Wake] has a value. A program with a loop of its
-// own uses [OpenProbe], [Touch] and [Webhook.Call].
+// Run looks at once, and again after the time given or when [Options.Wake] has a value. The port answers
+//
+//	/startupz, /readyz, /   200 once the first look has succeeded
+//	/livez                  503 if a look does not end
+//	/healthz                503 if looks fail, or the last success is long ago; the answer says why
+//	/metrics                the metrics, in the text format of Prometheus or as OpenMetrics
 package sidecar
 
 import (
@@ -34,26 +38,43 @@ const WritableHint = "is the volume mounted, writable by this user and not full?
 
 // Options configures [Run].
 type Options struct {
-	Probe   string   // the value of --startup-probe; "" for none
+	Command, Version string // of the program, for the metrics
+
+	HTTP    string   // the address of the port for probes and metrics, from [Address]; "" for none
+	File    string   // that exists once the first look has succeeded; "" for none
 	Touch   string   // the file that is written after each change; "" for none
 	Webhook *Webhook // that is called after each change; nil for none
+	Tell    bool     // call the webhook after the first look, even if it has changed nothing
 
 	// Started, if set, is called when the first look has succeeded, before other containers are notified of it.
 	Started func()
-	Wake    <-chan struct{} // has a value when the next look should come at once; nil for never
-	Health  func() error    // why it is not healthy, besides failed looks; nil for never
-	Log     *slog.Logger    // nil discards
+	Wake    <-chan struct{}      // has a value when the next look should come at once; nil for never
+	Pause   func() time.Duration // until the next look, 0 for none; nil for the same time always, and a shorter one after failures
+	Health  func() error         // why it is not healthy, besides failed looks; nil for never
+	Metrics func() []Family      // besides those that all have; nil for none
+	GitSync bool                 // the port also has git-sync's names for metrics, and its answer for all other paths
+	Log     *slog.Logger         // nil discards
 }
 
-// grace is how long looks may fail, or one may take longer than the time for it, before /healthz says so. A cluster's
-// control plane may be away as long while it is upgraded.
+// grace is how long looks may fail before /healthz says so. A cluster's control plane may be away as long while it is
+// upgraded.
 const grace = 30 * time.Second
+
+// periods is how many looks may be missing before /healthz says so.
+const periods = 3
+
+// longest is how long a look after the first may take before /livez says that it hangs. A clone may take half of it.
+const longest = time.Hour
 
 // webhookTries is how many timeouts of the webhook the next look may have to wait.
 const webhookTries = 5
 
-// shortPause is the longest time before a failed look, or webhook, is tried again.
-const shortPause = 10 * time.Second
+// shortPause is the longest time before a failed look, or webhook, is tried again. It doubles with each failure, up to
+// the time between looks, so that a server that returns is not met by all sidecars of a cluster at once.
+const (
+	shortPause   = 10 * time.Second
+	maxDoublings = 10
+)
 
 // Run looks at once, and then each time that the duration every has passed, until ctx ends. A look returns what the
 // files are now, for the webhook, and whether it has changed any. An error of the first look, or of what must be done
@@ -65,18 +86,28 @@ func Run(ctx context.Context, o Options, every time.Duration, look func(ctx cont
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &loop{Options: o, every: every, look: look}
-	probe, err := OpenProbe(o.Probe, l.unhealthy)
-	if err != nil {
+	l := &loop{Options: o, every: every, look: look, tally: newTally(), owed: o.Tell && o.Webhook != nil}
+	file := readyFile(o.File)
+	if err := file.clear(); err != nil {
 		return err
 	}
-	defer probe.Close()
+	defer file.remove()
+	if o.HTTP != "" {
+		server, err := listen(o.HTTP, l.answers)
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+	}
 	if err := l.once(ctx); err != nil {
 		return err
 	}
-	if err := probe.Ready(); err != nil {
+	if err := file.create(); err != nil {
 		return err
 	}
+	l.mu.Lock()
+	l.ready = true
+	l.mu.Unlock()
 	if o.Started != nil {
 		o.Started()
 	}
@@ -97,35 +128,63 @@ func Run(ctx context.Context, o Options, every time.Duration, look func(ctx cont
 // loop is one call of [Run].
 type loop struct {
 	Options
-	every    time.Duration
-	look     func(context.Context) (string, bool, error)
-	revision string
-	owed     bool   // the webhook was not called since the last change
-	logged   string // the last warning
+	every   time.Duration
+	look    func(context.Context) (string, bool, error)
+	pending bool   // the file was not touched since the last change
+	owed    bool   // the webhook was not called since the last change
+	fails   int    // of looks and the webhook, without a success between them
+	logged  string // the last warning
 
 	mu        sync.Mutex
+	ready     bool
+	revision  string
+	began     time.Time // when the look that is under way began; zero between looks
 	succeeded time.Time // when a look last did
+	period    time.Duration
 	err       error     // of the last look
 	failing   time.Time // when the first error after that came
+	tally     tally
 }
 
 // once looks, and touches the file.
 func (l *loop) once(ctx context.Context) error {
-	revision, changed, err := l.look(ctx)
+	start := time.Now()
+	l.mu.Lock()
+	l.began = start
+	l.mu.Unlock()
+	revision, news, err := l.look(ctx)
+	l.pending = l.pending || news
+	l.owed = l.owed || news && l.Webhook != nil
 	if err == nil && l.Touch != "" {
-		err = Touch(l.Touch, revision, changed)
+		err = Touch(l.Touch, revision, l.pending)
 	}
-	l.revision, l.owed = revision, l.owed || changed && l.Webhook != nil
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err != nil && l.err == nil {
-		l.failing = time.Now()
+	l.began = time.Time{}
+	result := unchanged
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil:
+		result = failed
+		l.fails++
+		l.tally.failures[class(err)]++
+		if l.err == nil {
+			l.failing = time.Now()
+		}
+	default:
+		if l.pending {
+			result = changed
+		}
+		if l.err != nil && l.logged != "" {
+			l.Log.Info("it works again, after " + words.Seconds(time.Since(l.failing)))
+		}
+		l.fails, l.pending, l.succeeded = 0, false, time.Now()
 	}
-	if err == nil && l.err != nil && l.logged != "" {
-		l.Log.Info("it works again, after " + words.Seconds(time.Since(l.failing)))
-	}
-	if l.err = err; err == nil {
-		l.succeeded = time.Now()
+	l.tally.look(result, time.Since(start))
+	l.err = err
+	if revision != "" {
+		l.revision = revision
 	}
 	return err
 }
@@ -136,9 +195,19 @@ func (l *loop) call(ctx context.Context) {
 	defer cancel()
 	err := l.Webhook.Call(limit, l.revision)
 	l.owed = err != nil
-	if ctx.Err() == nil {
-		l.warn(err)
+	if ctx.Err() != nil {
+		return
 	}
+	l.mu.Lock()
+	if err == nil {
+		l.tally.calls["success"]++
+	} else {
+		l.fails++
+		l.tally.calls["error"]++
+		l.tally.failures[class(err)]++
+	}
+	l.mu.Unlock()
+	l.warn(err)
 }
 
 // warn logs an error once, and again if its text differs.
@@ -148,29 +217,38 @@ func (l *loop) warn(err error) {
 		l.logged = ""
 	case err != nil && err.Error() != l.logged:
 		l.logged = err.Error()
-		text := fmt.Sprintf("%s; trying again in %v", failure.Lines(l.logged), l.pause())
-		if hinted, ok := errors.AsType[interface {
-			error
-			Hint() string
-		}](err); ok && hinted.Hint() != "" {
-			text += "; hint: " + hinted.Hint()
+		pause := l.pause()
+		if pause > time.Second {
+			pause = pause.Round(time.Second)
+		}
+		text := fmt.Sprintf("%s; trying again in %v", failure.Lines(l.logged), pause)
+		if hint := failure.Hint(err); hint != "" {
+			text += "; hint: " + hint
 		}
 		l.Log.Warn(text)
 	}
 }
 
-// pause returns the longest time until the next look.
+// pause returns the longest time until the next look; 0 for any.
 func (l *loop) pause() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil || l.owed {
-		return min(l.every, shortPause)
+	switch {
+	case l.Pause != nil:
+		return l.Pause()
+	case l.fails > 0:
+		return min(l.every, shortPause<<min(l.fails-1, maxDoublings))
 	}
 	return l.every
 }
 
 func (l *loop) wait(ctx context.Context) error {
-	limit, cancel := context.WithTimeout(ctx, l.pause())
+	pause := l.pause()
+	l.mu.Lock()
+	l.period = max(pause, l.every)
+	l.mu.Unlock()
+	limit, cancel := context.WithCancel(ctx)
+	if pause > 0 {
+		limit, cancel = context.WithTimeout(ctx, pause)
+	}
 	defer cancel()
 	select {
 	case <-l.Wake:
@@ -179,20 +257,42 @@ func (l *loop) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
+var errNotReady = errors.New("not ready")
+
+// unready returns why /startupz and /readyz are to fail, or nil.
+func (l *loop) unready() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ready {
+		return errNotReady
+	}
+	return nil
+}
+
+// stuck returns why /livez is to fail, or nil. The first look ends at the deadline.
+func (l *loop) stuck() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if took := time.Since(l.began); l.ready && !l.began.IsZero() && took > longest {
+		return fmt.Errorf("an attempt has not ended for %v", took.Round(time.Second))
+	}
+	return nil
+}
+
 // unhealthy returns why /healthz is to fail, or nil.
 func (l *loop) unhealthy() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	limit := l.every + grace
+	limit := periods*l.period + grace
 	if l.Webhook != nil {
 		limit += webhookTries * l.Webhook.Timeout
 	}
 	switch age := time.Since(l.succeeded); {
 	case l.succeeded.IsZero():
-		return errors.New("not ready")
+		return errNotReady
 	case l.err != nil && time.Since(l.failing) > grace:
 		return fmt.Errorf("for %v: %w", time.Since(l.failing).Round(time.Second), l.err)
-	case age > limit:
+	case l.period > 0 && age > limit:
 		return fmt.Errorf("no success for %v", age.Round(time.Second))
 	}
 	if l.Health == nil {

@@ -43,7 +43,7 @@ func TestRun(t *testing.T) {
 			}
 			return "1", true, nil
 		})
-		want := []time.Duration{0, time.Minute, time.Minute, 70 * time.Second, 80 * time.Second, 140 * time.Second}
+		want := []time.Duration{0, time.Minute, time.Minute, 70 * time.Second, 90 * time.Second, 150 * time.Second}
 		if err != nil || len(looks) != len(want) || started != 1 {
 			t.Fatalf("%v, %v, started %d times", err, looks, started)
 		}
@@ -64,7 +64,7 @@ func TestRunFirst(t *testing.T) {
 	dir := t.TempDir()
 	ready := filepath.Join(dir, "ready")
 	failed := errors.New("no such secret")
-	o := Options{Probe: ready, Started: func() { t.Error("started") }}
+	o := Options{File: ready, Started: func() { t.Error("started") }}
 	err := Run(t.Context(), o, time.Minute, func(context.Context) (string, bool, error) { return "", false, failed })
 	if !errors.Is(err, failed) {
 		t.Errorf("%v, want %v", err, failed)
@@ -84,7 +84,7 @@ func TestRunFirst(t *testing.T) {
 func TestUnhealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sick := error(nil)
-		l := &loop{Options: Options{Health: func() error { return sick }}, every: time.Minute}
+		l := &loop{Options: Options{Health: func() error { return sick }}, period: time.Minute, tally: newTally()}
 		want := func(text string) {
 			t.Helper()
 			got := ""
@@ -99,13 +99,13 @@ func TestUnhealthy(t *testing.T) {
 		l.look = func(context.Context) (string, bool, error) { return "", false, nil }
 		l.once(t.Context())
 		want("")
-		time.Sleep(90 * time.Second)
+		time.Sleep(3*time.Minute + grace)
 		want("")
 		time.Sleep(time.Second)
-		want("no success for 1m31s")
+		want("no success for 3m31s")
 		l.look = func(context.Context) (string, bool, error) { return "", false, errors.New("disk full") }
 		l.once(t.Context())
-		want("no success for 1m31s")
+		want("no success for 3m31s")
 		l.look = func(context.Context) (string, bool, error) { return "", false, nil }
 		l.once(t.Context())
 		l.look = func(context.Context) (string, bool, error) { return "", false, errors.New("disk full") }
@@ -119,6 +119,43 @@ func TestUnhealthy(t *testing.T) {
 		l.once(t.Context())
 		sick = errors.New("forbidden")
 		want("forbidden")
+	})
+}
+
+// TestStuck pins that /livez fails while a look other than the first does not end.
+func TestStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &loop{tally: newTally()}
+		l.look = func(context.Context) (string, bool, error) {
+			time.Sleep(longest + time.Second)
+			if err := l.stuck(); (err == nil) == l.ready || err != nil && err.Error() != "an attempt has not ended for 1h0m1s" {
+				t.Errorf("%v, if ready is %v", err, l.ready)
+			}
+			return "", false, nil
+		}
+		for _, l.ready = range []bool{false, true} {
+			l.once(t.Context())
+			if err := l.stuck(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestPause pins that a program may say how long it is until the next look, and that there may be none.
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		pauses := []time.Duration{time.Hour, time.Nanosecond, 0}
+		looks := 0
+		err := Run(ctx, Options{Pause: func() time.Duration { return pauses[looks-1] }}, 0, func(context.Context) (string, bool, error) {
+			looks++
+			return "", false, nil
+		})
+		if err != nil || looks != 3 {
+			t.Errorf("%d looks, %v", looks, err)
+		}
 	})
 }
 

@@ -54,7 +54,8 @@ var listRefusals = []struct{ steps, want string }{
 	{`- prepare: {paths: /a, mountPath: /a, volume: pvc/}`, `volume: "pvc/" is not the name of a claim`},
 	{"- deregister: {timeout: 3s}", "no step registers anything that can be deregistered"},
 	{"- kubeGet: {for: 'k8s:pod/a', to: /a/, watch: 1m, startupProbe: 9000}\n- kubeGet: {for: 'k8s:pod/b', to: /b/, watch: 1m, startupProbe: 9000}", "web: step 2 (kubeGet): startupProbe: another step has the port 9000"},
-	{"- register: {url: 'http://a', hold: true, startupProbe: '127.0.0.1:9000'}", "the kubelet cannot reach this address"},
+	{"- register: {url: 'http://a', hold: true, startupProbe: '127.0.0.1:9000'}", "startupProbe: 127.0.0.1:9000: the kubelet cannot reach this address"},
+	{"- register: {url: 'http://a', hold: true, http: 'localhost:9000'}", "http: localhost:9000: the kubelet cannot reach this address"},
 }
 
 // stepRefusals are steps that fail when the chart is rendered, and what helm says.
@@ -172,7 +173,7 @@ func (s *seen) container(c container) {
 	}
 	if port := c.StartupProbe.HTTPGet.Port; port != 0 {
 		s.add("port", fmt.Sprint(port))
-		if !strings.Contains(strings.Join(c.Args, "\n"), fmt.Sprintf("--startup-probe=%d", port)) {
+		if !slices.Contains(c.Args, fmt.Sprintf("--http=:%d", port)) && !slices.Contains(c.Args, fmt.Sprintf("--startup-probe=%d", port)) {
 			s.t.Errorf("%s: %s is probed at port %d, where it does not listen", s.file, c.Name, port)
 		}
 	}

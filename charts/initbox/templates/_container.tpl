@@ -108,21 +108,22 @@ list.
 {{- $stays := or (and $v.watch (has .step.step (list "gitClone" "kubeGet" "keystore"))) (and (eq .step.step "register") (eq (toString $v.hold) "true")) -}}
 {{- if $stays -}}
   {{- $_ := set .container "restartPolicy" "Always" -}}
-  {{- if not (hasKey $v "startupProbe") -}}
+  {{- if not (or (hasKey $v "http") (hasKey $v "startupProbe")) -}}
     {{- $port := "" -}}
     {{- range $n := untilStep 19500 (int (add 19502 (len $plan.ports))) 1 -}}
       {{- if and (not $port) (not (hasKey $plan.ports (toString $n))) -}}{{- $port = toString $n -}}{{- end -}}
     {{- end -}}
     {{- $_ := set $plan.ports $port true -}}
-    {{- $_ := set $v "startupProbe" $port -}}
+    {{- $_ := set $v "http" (printf ":%s" $port) -}}
   {{- end -}}
   {{- /* initbox itself ends when its deadline passes, and says why; the probe must not end it before. */ -}}
   {{- $timeout := include "initbox.text" ($v.timeout | default $plan.settings.timeout | default "5m") -}}
   {{- $seconds := include "initbox.seconds" $timeout | int -}}
   {{- if eq $seconds 0 -}}{{- $seconds = 86400 -}}{{- end -}}
-  {{- $probe := include "initbox.text" $v.startupProbe -}}
+  {{- $key := ternary "http" "startupProbe" (hasKey $v "http") -}}
+  {{- $probe := include "initbox.text" (get $v $key) -}}
   {{- if regexMatch "^(127\\.|localhost|\\[::1\\])" $probe -}}
-    {{- fail (printf "%s: startupProbe: %s: the kubelet cannot reach this address\nhint: a port number, or leave the key out" $.step.where $probe) -}}
+    {{- fail (printf "%s: %s: %s: the kubelet cannot reach this address\nhint: a port number, or leave the key out" $.step.where $key $probe) -}}
   {{- end -}}
   {{- if hasPrefix "/" $probe -}}
     {{- $_ := set .container "startupProbe" (dict "exec" (dict "command" (list "/bin/initbox" "wait-for-service" (printf "file://%s" $probe) "--timeout=20s" "--termination-log="))

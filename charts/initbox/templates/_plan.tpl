@@ -26,10 +26,12 @@ While it is made, the plan is one map that the templates in this directory add t
     {{- if hasKey $plan.names (toString .) -}}{{- fail (printf "%s: name: another step has the name %s" $step.where .) -}}{{- end -}}
     {{- $_ := set $plan.names (toString .) true -}}
   {{- end -}}
-  {{- with $step.values.startupProbe -}}
-    {{- $port := include "initbox.text" . | regexFind "[0-9]+$" -}}
-    {{- if and $port (hasKey $plan.ports $port) -}}{{- fail (printf "%s: startupProbe: another step has the port %s" $step.where $port) -}}{{- end -}}
-    {{- $_ := set $plan.ports ($port | default "none") true -}}
+  {{- range $key := list "http" "startupProbe" -}}
+    {{- with get $step.values $key -}}
+      {{- $port := include "initbox.text" . | regexFind "[0-9]+$" -}}
+      {{- if and $port (hasKey $plan.ports $port) -}}{{- fail (printf "%s: %s: another step has the port %s" $step.where $key $port) -}}{{- end -}}
+      {{- $_ := set $plan.ports ($port | default "none") true -}}
+    {{- end -}}
   {{- end -}}
 {{- end -}}
 {{- $containers := list -}}

@@ -36,20 +36,25 @@ func sidecarEnds(r *run, report report) {
 		"%s ends, so that Kubernetes starts it again and again, and nothing waits for it", r.steps[len(r.steps)-1].Name)
 }
 
-// answer returns the value of --startup-probe, and the port in it; "" if it is a file or not known.
-func (r *run) answer() (value, port string) {
+// answer returns the flag that says where probes are answered, its value, and the port in it; "" if it is a file or not
+// known.
+func (r *run) answer() (flag, value, port string) {
 	if r.stays() == "" {
-		return "", ""
+		return "", "", ""
 	}
 	last := r.steps[len(r.steps)-1]
-	value = strings.Join(last.Flags["startup-probe"], "")
+	flag = "http"
+	if last.Flags[flag] == nil {
+		flag = "startup-probe"
+	}
+	value, flag = strings.Join(last.Flags[flag], ""), "--"+flag
 	if strings.HasPrefix(value, "/") || last.Unknown {
-		return value, ""
+		return flag, value, ""
 	}
 	if _, p, err := net.SplitHostPort(value); err == nil {
-		return value, p
+		return flag, value, p
 	}
-	return value, value
+	return flag, value, value
 }
 
 // startupProbe reports startup probes that ask where nothing answers.
@@ -57,17 +62,17 @@ func startupProbe(r *run, report report) {
 	if r.stays() == "" || r.StartupProbe == nil || r.err != nil || r.steps[len(r.steps)-1].Unknown {
 		return
 	}
-	value, port := r.answer()
+	flag, value, port := r.answer()
 	asked, at := r.probed()
 	node := key(r.Node, append([]string{"startupProbe"}, at...)...)
 	switch {
 	case asked == "" || r.steps[len(r.steps)-1].Flags["compat"] != nil:
 	case value == "":
-		report(r.container, node, "add --startup-probe "+asked+" to the args", "the startup probe asks port %s, where nothing answers without --startup-probe, so the Pod never starts", asked)
+		report(r.container, node, "add --http :"+asked+" to the args", "the startup probe asks port %s, where nothing answers without --http, so the Pod never starts", asked)
 	case strings.HasPrefix(value, "/"):
-		report(r.container, node, "write --startup-probe "+asked, "the startup probe asks port %s, and --startup-probe creates the file %s", asked, value)
+		report(r.container, node, "add --http :"+asked+" to the args", "the startup probe asks port %s, and --startup-probe creates the file %s", asked, value)
 	case port != asked:
-		report(r.container, node, "write "+port+" in both", "the startup probe asks port %s, and --startup-probe answers at %s", asked, value)
+		report(r.container, node, "write "+port+" in both", "the startup probe asks port %s, and %s answers at %s", asked, flag, value)
 	}
 }
 
@@ -103,14 +108,14 @@ func noStartupProbe(r *run, report report) {
 			return // it waits for the application itself
 		}
 	}
-	fix := "add startupProbe: {httpGet: {port: 9000}, periodSeconds: 1, failureThreshold: 300}, and --startup-probe 9000 to the args"
-	if value, port := r.answer(); port != "" {
-		fix = "add startupProbe: {httpGet: {port: " + port + "}, periodSeconds: 1, failureThreshold: 300}, which --startup-probe " + value + " answers"
+	fix := "add startupProbe: {httpGet: {port: 9000}, periodSeconds: 1, failureThreshold: 300}, and --http :9000 to the args"
+	if flag, value, port := r.answer(); port != "" {
+		fix = "add startupProbe: {httpGet: {port: " + port + "}, periodSeconds: 1, failureThreshold: 300}, which " + flag + " " + value + " answers"
 	} else if value != "" {
 		fix = "add a startupProbe that waits for the file " + value
 	}
 	last := r.steps[len(r.steps)-1]
-	if last.Name == "register" && last.Flags["startup-probe"] == nil || r.doneBefore(last) {
+	if _, value, _ := r.answer(); last.Name == "register" && value == "" || r.doneBefore(last) {
 		return // the application may have to run first; the files are there
 	}
 	report(r.container, r.node(stays), fix, "the application starts before %s has done its work once: the sidecar has no startupProbe", last.Name)
