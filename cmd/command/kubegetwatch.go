@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,6 +159,7 @@ func (k *kubeWatchFlags) run(ctx context.Context, e *env, hook *sidecar.Webhook)
 	first := true
 	o := k.sidecar.options(hook)
 	o.Wake, o.Health = w.Wake(), w.Health
+	o.Secret = slices.ContainsFunc(k.o.Targets, func(t *kubeget.Target) bool { return t.Needs().Resource != "configmaps" })
 	return e.stay(ctx, o, k.sidecar.watch, func(ctx context.Context) (string, bool, error) {
 		revision, changed, err := w.Look(ctx)
 		skip := first && k.skipFirst

@@ -148,7 +148,7 @@ func (l *loop) metrics() []Family {
 	}
 	if !l.succeeded.IsZero() {
 		all = append(all, Family{"initbox_last_success_timestamp_seconds", "gauge", "When an attempt was last successful, as Unix time.", Value(unix(l.succeeded))})
-		if l.revision != "" {
+		if l.revision != "" && !l.Secret {
 			all = append(all, Family{"initbox_revision_info", "gauge", "What everything is up to date with, such as a commit.", []Sample{{Labels: []string{"revision", l.revision}, Value: 1}}})
 		}
 	}

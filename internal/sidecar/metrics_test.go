@@ -94,6 +94,9 @@ git_fetch_count_total 2
 `; kind != textMetrics || text != want {
 			t.Errorf("%s\n%s", kind, text)
 		}
+		if l.Secret = true; slices.ContainsFunc(l.metrics(), func(f Family) bool { return f.Name == "initbox_revision_info" }) {
+			t.Error("the sum of secrets is in the metrics")
+		}
 		kind, open := encode(families, "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3")
 		want := regexp.MustCompile(`(?m)^(# (?:TYPE|HELP) \S+)_total `).ReplaceAllString(text, "$1 ") + "# EOF\n"
 		if kind != openMetrics || open != want {

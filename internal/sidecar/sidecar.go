@@ -52,6 +52,7 @@ type Options struct {
 	Pause   func() time.Duration // until the next look, 0 for none; nil for the same time always, and a shorter one after failures
 	Health  func() error         // why it is not healthy, besides failed looks; nil for never
 	Metrics func() []Family      // besides those that all have; nil for none
+	Secret  bool                 // the revision is a sum of secrets, which might be guessed from it: the metrics, which all may read, do not have it
 	GitSync bool                 // the port also has git-sync's names for metrics, and its answer for all other paths
 	Log     *slog.Logger         // nil discards
 }

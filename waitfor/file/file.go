@@ -15,6 +15,7 @@ import (
 	"regexp"
 
 	"initbox/internal/failure"
+	"initbox/internal/inotify"
 	"initbox/waitfor/expect"
 	"initbox/waitfor/target"
 )
@@ -61,6 +62,9 @@ func parse(t *target.Target) (target.Check, error) {
 	}
 	return c, nil
 }
+
+// Watch reports changes to the file.
+func (c check) Watch(ctx context.Context) <-chan struct{} { return inotify.Watch(ctx, c.path) }
 
 func (c check) Check(ctx context.Context) error {
 	stat, err := os.Stat(c.path)
