@@ -85,7 +85,7 @@ func neededBy(objects []*manifest.Object, images []string, namespace string) (ac
 		if o.Pod == nil {
 			continue
 		}
-		who := kube.Account{Namespace: cmp.Or(o.Namespace, namespace), Name: cmp.Or(o.Pod.Spec.ServiceAccountName, o.Pod.Spec.DeprecatedServiceAccount, "default")}
+		who := kube.Account{Namespace: cmp.Or(o.Namespace, namespace), Name: o.Pod.ServiceAccount()}
 		for _, c := range o.Pod.Containers {
 			if !program.Runs(c, images) {
 				continue

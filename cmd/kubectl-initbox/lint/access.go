@@ -24,14 +24,7 @@ func (r *run) asks(s command.Inspected) bool {
 
 // account returns the service account of the Pod.
 func (p *pod) account() kube.Account {
-	a := kube.Account{Namespace: p.Object.Namespace, Name: p.Spec.ServiceAccountName}
-	if a.Name == "" {
-		a.Name = p.Spec.DeprecatedServiceAccount
-	}
-	if a.Name == "" {
-		a.Name = "default"
-	}
-	return a
+	return kube.Account{Namespace: p.Object.Namespace, Name: p.ServiceAccount()}
 }
 
 // serviceAccountToken reports requests without a token.

@@ -203,6 +203,11 @@ func (p *Pod) readContainers(list string) (all []corev1.Container) {
 	return all
 }
 
+// ServiceAccount returns the name of the service account with which the Pod logs in at the API server.
+func (p *Pod) ServiceAccount() string {
+	return cmp.Or(p.Spec.ServiceAccountName, p.Spec.DeprecatedServiceAccount, "default")
+}
+
 // Annotations returns the annotations of the Pod, or of the object if onObject.
 func (p *Pod) Annotations(onObject bool) map[string]string {
 	var annotations map[string]string
