@@ -19,29 +19,24 @@ import (
 
 var shells = []string{"sh", "bash", "ash", "dash", "zsh", "busybox"}
 
-// others returns what the container runs in the image of the program instead of it, or at the end of a chain, without
-// what a volume has.
-func (r *run) others() (found []string) {
-	var words []string
+// other returns what the container runs in the image of the program instead of it, or at the end of a chain; "" if that
+// is nothing, or lies in a volume.
+func (r *run) other() (word string) {
 	if (len(r.Command) > 0 || r.hook != "") && !isProgram(r.words[0]) {
-		words = r.words[:1]
+		word = r.words[0]
 	} else if foreign := r.foreign(); foreign != nil {
-		words = foreign[:1]
+		word = foreign[0]
 	}
-	for _, w := range words {
-		if m, _ := r.mount(w); r.own && (m == nil || !strings.HasPrefix(w, "/")) && !strings.Contains(w, "$(") && !isOpaque(w) {
-			found = append(found, w)
-		}
+	if m, _ := r.mount(word); !r.own || m != nil && strings.HasPrefix(word, "/") || strings.Contains(word, "$(") || isOpaque(word) {
+		return ""
 	}
-	return found
+	return word
 }
 
 func noShell(r *run, report report) {
 	const fix = "replace the script by subcommands of initbox; kubectl initbox convert shows how"
-	for _, word := range r.others() {
-		if slices.Contains(shells, path.Base(word)) {
-			report(r.container, r.node(word), fix, "%s: the image of initbox has no shell", word)
-		}
+	if word := r.other(); slices.Contains(shells, path.Base(word)) {
+		report(r.container, r.node(word), fix, "%s: the image of initbox has no shell", word)
 	}
 	if len(r.Command) == 0 && len(r.Args) > 0 && r.own && r.hook == "" && slices.Contains(shells, path.Base(r.Args[0])) {
 		report(r.container, r.node(r.Args[0]), fix, "args of initbox begin with %s, and its image has no shell", r.Args[0])
@@ -49,11 +44,8 @@ func noShell(r *run, report report) {
 }
 
 func noSuchProgram(r *run, report report) {
-	for _, word := range r.others() {
-		base := path.Base(word)
-		if slices.Contains(shells, base) || strings.Contains(word, " ") {
-			continue
-		}
+	word := r.other()
+	if base := path.Base(word); word != "" && !slices.Contains(shells, base) && !strings.Contains(word, " ") {
 		fix := "the image has /bin/initbox and, for each subcommand, a link such as /wait-for-service"
 		if meant := suggest.Closest(base, command.Subcommands()); meant != "" {
 			fix = "did you mean /" + meant + "? " + fix
