@@ -63,6 +63,11 @@ func (c *container) mount(name string) (*corev1.VolumeMount, *corev1.Volume) {
 	return found, &c.pod.Spec.Volumes[i]
 }
 
+// mounts returns whether the container mounts a volume.
+func (c *container) mounts(volume string) bool {
+	return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume })
+}
+
 // mountsBelow returns whether something is mounted below a path.
 func (c *container) mountsBelow(name string) bool {
 	return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return within(m.MountPath, name) })

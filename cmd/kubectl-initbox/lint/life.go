@@ -19,30 +19,28 @@ import (
 
 // sidecar reports init containers that never end.
 func sidecar(r *run, report report) {
-	if stays := r.stays(); stays != "" && r.Init && !r.Sidecar() {
+	if stays := r.last().Stays; stays != "" && r.Init && !r.Sidecar() {
 		report(r.container, r.node(stays), "add restartPolicy: Always to the container", "with %s the init container never ends, and the Pod never starts", stays)
 	}
 }
 
 // sidecarEnds reports sidecars that end, and so are restarted again and again.
 func sidecarEnds(r *run, report report) {
-	if len(r.steps) == 0 || r.err != nil || !r.Sidecar() || r.stays() != "" || r.foreign() != nil {
-		return
-	}
-	if last := r.steps[len(r.steps)-1]; last.Name == "sleep" {
+	last := r.last()
+	if len(r.steps) == 0 || r.err != nil || !r.Sidecar() || last.Stays != "" || r.foreign() != nil || last.Name == "sleep" {
 		return
 	}
 	report(r.container, key(r.Node, "restartPolicy"), "leave out restartPolicy: the containers after it then start when it has succeeded",
-		"%s ends, so that Kubernetes starts it again and again, and nothing waits for it", r.steps[len(r.steps)-1].Name)
+		"%s ends, so that Kubernetes starts it again and again, and nothing waits for it", last.Name)
 }
 
 // answer returns the flag that says where probes are answered, its value, and the port in it; "" if it is a file or not
 // known.
 func (r *run) answer() (flag, value, port string) {
-	if r.stays() == "" {
+	last := r.last()
+	if last.Stays == "" {
 		return "", "", ""
 	}
-	last := r.steps[len(r.steps)-1]
 	flag = "http"
 	if last.Flags[flag] == nil {
 		flag = "startup-probe"
@@ -59,14 +57,15 @@ func (r *run) answer() (flag, value, port string) {
 
 // startupProbe reports startup probes that ask where nothing answers.
 func startupProbe(r *run, report report) {
-	if r.stays() == "" || r.StartupProbe == nil || r.err != nil || r.steps[len(r.steps)-1].Unknown {
+	last := r.last()
+	if last.Stays == "" || r.StartupProbe == nil || r.err != nil || last.Unknown {
 		return
 	}
 	flag, value, port := r.answer()
 	asked, at := r.probed()
 	node := key(r.Node, append([]string{"startupProbe"}, at...)...)
 	switch {
-	case asked == "" || r.steps[len(r.steps)-1].Flags["compat"] != nil:
+	case asked == "" || last.Flags["compat"] != nil:
 	case value == "":
 		report(r.container, node, "add --http :"+asked+" to the args", "the startup probe asks port %s, where nothing answers without --http, so the Pod never starts", asked)
 	case strings.HasPrefix(value, "/"):
@@ -99,8 +98,8 @@ func (c *container) probed() (port string, at []string) {
 
 // noStartupProbe reports sidecars for which the next container does not wait.
 func noStartupProbe(r *run, report report) {
-	stays := r.stays()
-	if stays == "" || !r.Sidecar() || r.StartupProbe != nil || r.err != nil {
+	last := r.last()
+	if last.Stays == "" || !r.Sidecar() || r.StartupProbe != nil || r.err != nil {
 		return
 	}
 	for _, s := range r.steps[:len(r.steps)-1] {
@@ -114,11 +113,10 @@ func noStartupProbe(r *run, report report) {
 	} else if value != "" {
 		fix = "add a startupProbe that waits for the file " + value
 	}
-	last := r.steps[len(r.steps)-1]
 	if _, value, _ := r.answer(); last.Name == "register" && value == "" || r.doneBefore(last) {
 		return // the application may have to run first; the files are there
 	}
-	report(r.container, r.node(stays), fix, "the application starts before %s has done its work once: the sidecar has no startupProbe", last.Name)
+	report(r.container, r.node(last.Stays), fix, "the application starts before %s has done its work once: the sidecar has no startupProbe", last.Name)
 }
 
 // doneBefore returns whether an init container in front has done once, in one of the same volumes, what a sidecar does.
@@ -131,9 +129,7 @@ func (r *run) doneBefore(s command.Inspected) bool {
 			continue
 		}
 		for _, before := range c.main.steps {
-			if before.Name == s.Name && slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
-				return slices.ContainsFunc(r.VolumeMounts, func(own corev1.VolumeMount) bool { return own.Name == m.Name })
-			}) {
+			if before.Name == s.Name && slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return r.mounts(m.Name) }) {
 				return true
 			}
 		}

@@ -248,24 +248,20 @@ func (r *run) inspect() {
 	}
 }
 
-// foreign returns the program that replaces this one at the end, or nil.
-func (r *run) foreign() []string {
-	if len(r.steps) == 0 {
-		return nil
+// last returns the last step, or an empty one if the command line could not be read.
+func (r *run) last() (s command.Inspected) {
+	if len(r.steps) > 0 {
+		s = r.steps[len(r.steps)-1]
 	}
-	words := r.steps[len(r.steps)-1].Command
-	if len(words) == 0 || isProgram(words[0]) {
-		return nil
-	}
-	return words
+	return s
 }
 
-// stays returns the flag with which the container does not end, or "".
-func (r *run) stays() string {
-	if r == nil || len(r.steps) == 0 {
-		return ""
+// foreign returns the program that replaces this one at the end, or nil.
+func (r *run) foreign() []string {
+	if words := r.last().Command; len(words) > 0 && !isProgram(words[0]) {
+		return words
 	}
-	return r.steps[len(r.steps)-1].Stays
+	return nil
 }
 
 // node returns the node of the first word that has the text in it, else that of the whole list, or of the container.

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"initbox/cmd/command"
 	"initbox/internal/setting"
 	"initbox/render"
@@ -138,11 +136,11 @@ func readOnlyVolume(r *run, report report) {
 func unreadVolume(r *run, report report) {
 	r.results(func(s command.Inspected, name string) {
 		m, v := r.mount(name)
-		if m == nil || v == nil || v.EmptyDir == nil || r.stays() != "" {
+		if m == nil || v == nil || v.EmptyDir == nil || r.last().Stays != "" {
 			return
 		}
 		for _, c := range r.pod.containers {
-			if c != r.container && slices.ContainsFunc(c.VolumeMounts, func(other corev1.VolumeMount) bool { return other.Name == m.Name }) {
+			if c != r.container && c.mounts(m.Name) {
 				return
 			}
 		}
@@ -161,7 +159,7 @@ func otherVolume(r *run, report report) {
 			return
 		}
 		for _, c := range r.pod.containers {
-			if c.Init || slices.ContainsFunc(c.VolumeMounts, func(other corev1.VolumeMount) bool { return other.Name == mine.Name }) {
+			if c.Init || c.mounts(mine.Name) {
 				continue
 			}
 			if m, v := c.mount(name); m != nil && readOnly(m, v) && path.Clean(m.MountPath) == path.Clean(mine.MountPath) {
@@ -204,34 +202,29 @@ func (c *container) place(name string) (place, bool) {
 func stateVolume(p *pod, report report) {
 	var registered []place
 	var paths []string
-	for _, c := range p.containers {
-		for _, r := range c.runs {
-			for _, s := range r.steps {
-				name := strings.Join(s.Flags["state"], "")
-				if s.Name != "register" || name == "" {
-					continue
-				}
-				at, found := c.place(name)
-				if !found {
-					report(c, r.node(name, "--state"), "name a file in an emptyDir", "--state %s lies in no volume: a restart of the container forgets the registration, and no hook finds it", name)
-				}
-				registered, paths = append(registered, at), append(paths, name)
-			}
-		}
-	}
-	for _, c := range p.containers {
-		for _, r := range c.runs {
-			for _, s := range r.steps {
-				name := strings.Join(s.Flags["state"], "")
-				if s.Name != "deregister" || name == "" || len(registered) == 0 {
-					continue
-				}
-				if at, found := c.place(name); !found || !slices.Contains(registered, at) {
-					report(c, r.node(name, "--state"), "mount the volume of the --state in this container", "deregister finds nothing at %s: register writes %s, in another volume or directory", name, strings.Join(paths, ", "))
+	states := func(subcommand string, do func(r *run, name string, at place, found bool)) {
+		for _, c := range p.containers {
+			for _, r := range c.runs {
+				for _, s := range r.steps {
+					if name := strings.Join(s.Flags["state"], ""); s.Name == subcommand && name != "" {
+						at, found := r.place(name)
+						do(r, name, at, found)
+					}
 				}
 			}
 		}
 	}
+	states("register", func(r *run, name string, at place, found bool) {
+		if !found {
+			report(r.container, r.node(name, "--state"), "name a file in an emptyDir", "--state %s lies in no volume: a restart of the container forgets the registration, and no hook finds it", name)
+		}
+		registered, paths = append(registered, at), append(paths, name)
+	})
+	states("deregister", func(r *run, name string, at place, found bool) {
+		if len(registered) > 0 && (!found || !slices.Contains(registered, at)) {
+			report(r.container, r.node(name, "--state"), "mount the volume of the --state in this container", "deregister finds nothing at %s: register writes %s, in another volume or directory", name, strings.Join(paths, ", "))
+		}
+	})
 }
 
 // rootPrepare reports root where the kubelet gives the volume to a group.
