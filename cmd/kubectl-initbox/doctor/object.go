@@ -33,6 +33,9 @@ func (d *doctor) objects(ctx context.Context, p *Pod, about string, check target
 		return
 	}
 	namespace := cmp.Or(q.Namespace, p.Namespace)
+	if !r.Namespaced {
+		namespace = ""
+	}
 	if q.Name == "" {
 		d.selected(ctx, p, about, r, namespace, q)
 		return
@@ -40,7 +43,7 @@ func (d *doctor) objects(ctx context.Context, p *Pod, about string, check target
 	o, err := d.object(ctx, r, namespace, q.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		f, near := absent(about, r.Kind, q.Name, kube.InNamespace(inside(r, namespace)), d.known(ctx, r, namespace))
+		f, near := absent(about, r.Kind, q.Name, kube.InNamespace(namespace), d.known(ctx, r, namespace))
 		if len(near) == 1 {
 			f.Fix = p.instead(q.Name, near[0])
 		}
@@ -58,13 +61,6 @@ func (d *doctor) objects(ctx context.Context, p *Pod, about string, check target
 	}
 }
 
-func inside(r kube.Resource, namespace string) string {
-	if !r.Namespaced {
-		return ""
-	}
-	return namespace
-}
-
 // selected counts the objects of a selector.
 func (d *doctor) selected(ctx context.Context, p *Pod, about string, r kube.Resource, namespace string, q kube.Objects) {
 	selector, err := labels.Parse(q.Selector)
@@ -78,7 +74,7 @@ func (d *doctor) selected(ctx context.Context, p *Pod, about string, r kube.Reso
 			n++
 		}
 	}
-	p.add(Finding{About: about, Text: fmt.Sprintf("%s of %d in %s match the labels", words.Plural(n, r.Kind), len(all), namespace)})
+	p.add(Finding{About: about, Text: fmt.Sprintf("%s of %d%s match the labels", words.Plural(n, r.Kind), len(all), kube.InNamespace(namespace))})
 }
 
 // resource finds a kind, if need be at the API server.

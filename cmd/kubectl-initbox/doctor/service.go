@@ -297,14 +297,6 @@ func (d *doctor) egress(ctx context.Context, p *Pod) {
 
 // limited names the policies of a type that select a Pod: the one that waits, or one that it waits for.
 func (d *doctor) limited(ctx context.Context, p *Pod, about string, pod *corev1.Pod, kind networkingv1.PolicyType, text string) {
-	if names := d.selecting(ctx, pod, kind); len(names) > 0 {
-		p.add(Finding{About: about, Possible: true, Text: fmt.Sprintf(text, words.List(names)),
-			Fix: fmt.Sprintf("kubectl describe networkpolicy %s -n %s", strings.Join(names[:min(3, len(names))], " "), pod.Namespace)})
-	}
-}
-
-// selecting returns the names of the policies of a type that select a Pod.
-func (d *doctor) selecting(ctx context.Context, pod *corev1.Pod, kind networkingv1.PolicyType) []string {
 	all, _ := list[networkingv1.NetworkPolicy](ctx, d.cluster, resourceOf("networkpolicies"), pod.Namespace)
 	var names []string
 	for _, n := range all {
@@ -320,5 +312,8 @@ func (d *doctor) selecting(ctx context.Context, pod *corev1.Pod, kind networking
 			names = append(names, n.Name)
 		}
 	}
-	return names
+	if len(names) > 0 {
+		p.add(Finding{About: about, Possible: true, Text: fmt.Sprintf(text, words.List(names)),
+			Fix: fmt.Sprintf("kubectl describe networkpolicy %s -n %s", strings.Join(names[:min(3, len(names))], " "), pod.Namespace)})
+	}
 }

@@ -98,6 +98,8 @@ func TestFindings(t *testing.T) {
 		{"a name that is part of another word", waiting("web", `wait-for-service, "tcp://a:1", "tcp://service:1"`) + "---" + service("services", "{port: 1}"),
 			[]string{"near: services (0 ready endpoints) → services instead of service in spec.initContainers[0].args[2]"}},
 		{"another tool", strings.Replace(script("x"), `[sh, -c, "x"]`, `[/wait-for-it.sh, "pgg:5432", -t, "60"]`, 1) + "---" + service("pg", "{port: 5432}", true), []string{"pgg:5432"}},
+		{"objects by labels", waiting("web", `wait-for-service, "k8s:pods?selector=app=db"`), []string{"0 Pods of 1 in namespace shop match the labels"}},
+		{"nodes by labels", waiting("web", `wait-for-service, "k8s:nodes?selector=disk=ssd"`) + "---\napiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {disk: ssd}}\n", []string{"1 Node of 1 match the labels"}},
 		{"a download", waiting("web", `fetch, "http://filse/a.tgz", /data`) + "---" + service("files", "{port: 80}", true), []string{"filse:80   no Service filse in shop; near: files (1 ready endpoint)"}},
 		{"a mistake that lint finds", waiting("web", `fetch, "http://files/a.tgz", /data`), []string{"no-volume  fetch writes /data, which lies in no volume"}},
 		{"a value from a ConfigMap", strings.Replace(waiting("web", `wait-for-service, "tcp://$(DB):5432"`), "image: \"initbox:1.0.0\"", `image: "initbox:1.0.0", env: [{name: DB, valueFrom: {configMapKeyRef: {name: c, key: host}}}]`, 1) +
