@@ -38,6 +38,7 @@ type files struct {
 	stores    map[string]store      // files of certificates, by place.value
 	added     map[string][]location // certificates that were copied into the image, by distribution.anchors
 	updated   *distribution         // whose program has changed the certificates of the image
+	installed bool                  // whether the script installs them, which an official image without them has
 	unread    shell.Word            // a path of the call to what that, or another command, has made in the image; nil if the command knows
 }
 
@@ -67,8 +68,11 @@ func at(call *shell.Call, err error) error {
 
 // settle returns the steps of a container, now that all are known: those of file commands are understood by what the
 // ones before have made, and neighbours are joined.
-func settle(steps []Step, c *manifest.Container) ([]Step, error) {
+func settle(steps []Step, c *manifest.Container, installs ...*shell.Call) ([]Step, error) {
 	k := &files{c: c, kinds: map[string]kind{}, downloads: map[string]*download{}, flat: map[string]bool{}, texts: map[string]bool{}, contents: map[string]content{}, stores: map[string]store{}, added: map[string][]location{}}
+	k.installed = official(c.Image) && slices.ContainsFunc(installs, func(call *shell.Call) bool {
+		return slices.ContainsFunc(call.Args, func(w shell.Word) bool { return w.String() == "ca-certificates" })
+	})
 	settled, err := k.settle(steps)
 	if err != nil {
 		return nil, err

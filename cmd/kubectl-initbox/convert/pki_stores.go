@@ -78,6 +78,8 @@ func (k *files) importCert(call *shell.Call, g given) ([]Step, error) {
 		steps, err = k.trusts(g, before, from, to, password)
 	case found && before.from != nil && (len(password) > 0 || !trustStore(*before.from)):
 		return nil, stop(to.word, "a copy of a store that is not certainly one of certificates alone, with the password changeit")
+	case !found && to.mount == nil:
+		err = k.target(to)
 	case !found && k.kinds[to.value] != absent && !k.untouched(to):
 		return nil, stop(to.word, "a store that exists already, whose content is not known")
 	default:

@@ -160,6 +160,15 @@ func TestTrustBundle(t *testing.T) {
 		{script: "update-ca-trust extract", mounts: "/etc/pki/ca-trust/extracted", want: "trust-bundle roots /etc/pki/ca-trust/source/anchors#optional --pem /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem --jks /etc/pki/ca-trust/extracted/java/cacerts", differs: "Mozilla's list"},
 		{script: "update-ca-trust && cp /etc/pki/tls/certs/ca-bundle.crt /out/ca.crt", want: "trust-bundle /etc/pki/tls/certs/ca-bundle.crt /etc/pki/ca-trust/source/anchors#optional --pem /out/ca.crt"},
 
+		{image: "alpine:3", script: "apk add --no-cache ca-certificates && cp /certs/ca.crt /usr/local/share/ca-certificates/ && update-ca-certificates && cp /etc/ssl/certs/* /out/",
+			want: "trust-bundle roots" + local + " /certs/ca.crt --hash-dir /out -- trust-bundle roots" + local + " /certs/ca.crt --pem /out/ca-certificates.crt", differs: "not that in the package"},
+		{image: "ubuntu:24.04", script: "apt-get update && apt-get install -y ca-certificates && cat /etc/ssl/certs/ca-certificates.crt /certs/ca.crt > /out/ca.crt", want: "trust-bundle roots /certs/ca.crt --pem /out/ca.crt"},
+
+		{image: "registry.example/a:1", script: "apk add ca-certificates && update-ca-certificates && cp /etc/ssl/cert.pem /out/", want: "kept: what it installs"},
+		{script: "update-ca-certificates && cp /etc/ssl/ca-bundle.pem /out/", want: "kept: /etc/ssl/ca-bundle.pem: "},
+		{script: "update-ca-certificates && cp /etc/ssl/cert.pem /out/", mounts: "/etc/pki/trust/anchors", want: "kept: what is mounted at /etc/pki/trust/anchors"},
+		{script: "cat /out/ca.crt /certs/ca.crt > /out/ca.crt", want: "kept: the output /out/ca.crt is in the source"},
+		{script: "cp /data/a.crt /out/b.crt; cp /certs/ca.crt /data/a.crt; cat /certs/ca.crt >> /out/b.crt", want: "kept: what is in it is not known"},
 		{script: "cat /tls/tls.key /tls/tls.crt /certs/ca.crt > /out/all.pem", want: "kept: /tls/tls.key: not a file in the same"},
 		{script: "cat /certs/server.pem /tls/ca.crt > /out/all.pem", want: "kept: /certs/server.pem: not a file in the same"},
 		{script: "cat /tls/* /certs/ca.crt > /out/all.pem", want: "kept: /tls/*: a pattern"},

@@ -25,6 +25,8 @@ type distribution struct {
 	anchors, suffix string     // where users add theirs, and how their names end
 	dir, bundle     string     // what the program writes, and the file in it with all certificates
 	java            string     // likewise, a trust store
+	reads           string     // where else the program looks, of any distribution that has it
+	bundles         string     // the names of all certificates in the image, of which that file is one
 	shipped         string     // the source of the other certificates, where a volume hides dir
 	added           []location // what the script has copied to anchors
 	differs         string
@@ -36,16 +38,20 @@ type distribution struct {
 var distributions = map[string]*distribution{
 	"update-ca-certificates": {
 		anchors: "/usr/local/share/ca-certificates", suffix: ".crt", dir: "/etc/ssl/certs", bundle: "/ca-certificates.crt", shipped: "/usr/share/ca-certificates",
-		differs: "the files of single certificates have other names, by which no program looks for them; /etc/ca-certificates.conf switches none off, and no hook of /etc/ca-certificates runs",
+		reads:   "/etc/ca-certificates /etc/ca-certificates.conf /etc/pki/trust /usr/share/ca-certificates /usr/share/pki",
+		bundles: "/etc/ssl/certs/ca-certificates.crt /etc/ssl/cert.pem",
+		differs: "each certificate is a file, with a name by which no program looks for it, and not a link into the image; /etc/ca-certificates.conf switches none off, and no hook of /etc/ca-certificates runs",
 	},
 	"update-ca-trust": {
 		anchors: "/etc/pki/ca-trust/source/anchors", dir: "/etc/pki/ca-trust/extracted", bundle: "/pem/tls-ca-bundle.pem", java: "/java/cacerts", shipped: "roots",
+		reads:   "/etc/ca-certificates /etc/pki/ca-trust/source /usr/share/pki /usr/share/ca-certificates",
+		bundles: "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem /etc/pki/tls/certs/ca-bundle.crt /etc/pki/tls/cert.pem /etc/ssl/certs/ca-bundle.crt",
 		differs: "the roots are Mozilla's list in initbox, and not the image's; only pem/tls-ca-bundle.pem and java/cacerts are written, and not the stores for e-mail, for signed code, for EDK II and in OpenSSL's own format",
 	},
 }
 
 // bundles are the files in which images have all certificates that they trust.
-var bundles = set("/etc/ssl/certs/ca-certificates.crt /etc/ssl/cert.pem /etc/ssl/ca-bundle.pem /etc/ssl/certs/ca-bundle.crt /etc/pki/tls/certs/ca-bundle.crt /etc/pki/tls/cert.pem /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem")
+var bundles = set("/etc/ssl/ca-bundle.pem " + distributions["update-ca-certificates"].bundles + " " + distributions["update-ca-trust"].bundles)
 
 // isBundle reports whether a place is one of bundles, in the image.
 func (p location) isBundle() bool { return bundles[p.value] && p.mount == nil && p.pattern == "" }
@@ -60,10 +66,14 @@ func (k *files) storeAt(p location) (store, bool) {
 func (k *files) read(s *Step, from location) error {
 	folder := from.flat() && slices.Contains([]string{"*", "*.crt", "*.cer", "*.pem"}, from.pattern)
 	switch {
-	case k.updated != nil && from.isBundle():
+	case k.updated != nil && from.mount == nil && set(k.updated.bundles)[from.value]:
 		return k.collected(s, from.text)
-	case k.updated != nil && from.mount == nil && within(k.updated.dir, from.value):
-		return stop(from.word, "one of the certificates that were updated in the image")
+	case k.updated != nil && from.mount == nil && (bundles[from.value] || within(k.updated.dir, from.value)):
+		return stop(from.word, "not what was updated in the image as a whole")
+	case k.installed && from.isBundle():
+		s.Args = append(s.Args, "roots")
+		s.differs(installedRoots)
+		return nil
 	case from.pattern != "" && !folder:
 		return stop(from.word, "a pattern other than *.crt and the like in a ConfigMap or Secret")
 	case from.pattern == "" && (from.slash || k.kind(from) == directory || k.kinds[from.value] == absent || k.downloads[from.value] != nil):
@@ -74,6 +84,8 @@ func (k *files) read(s *Step, from location) error {
 	s.Args, s.Inside = append(s.Args, from.text), s.Inside || k.inImage(from)
 	return nil
 }
+
+const installedRoots = "the roots are Mozilla's list in initbox, and not that in the package of the distribution"
 
 // trust returns the step that writes certificates to a file, or adds them to the one that the script has made. The last
 // flag names the file.
@@ -90,6 +102,7 @@ func (k *files) trust(to location, sources []location, adds bool, flags ...Flag)
 		return nil, stop(to.word, "what is in it is not known: the same script has not made it")
 	case before.from != nil:
 		s.instead = before.step
+		s.differs("the file has the mode 0644, whatever " + before.from.value + " has")
 		sources = append([]location{*before.from}, sources...)
 	case !slices.Equal(before.flags, flags):
 		return nil, stop(to.word, "made by an earlier command in another format, or with another password")
@@ -163,6 +176,12 @@ func (k *files) updateCertificates(call *shell.Call) ([]Step, error) {
 	case k.mountsIn(dir):
 		return nil, stop(dir.word, "volumes are mounted below it")
 	}
+	for _, m := range k.c.VolumeMounts {
+		at := path.Clean(m.MountPath)
+		if !within(d.anchors, at) && slices.ContainsFunc(strings.Fields(d.reads), func(dir string) bool { return within(dir, at) }) {
+			return nil, &shell.Error{Word: call.Name, Why: "what is mounted at " + at + " may be part of what it collects"}
+		}
+	}
 	k.updated = &d
 	if dir.mount == nil {
 		return nil, nil
@@ -186,7 +205,11 @@ func (k *files) collected(s *Step, shipped string) error {
 	if d.suffix != "" {
 		s.differs("files in " + d.anchors + " that do not end in " + d.suffix + " are read, too")
 	}
-	s.Args, s.Inside, k.updated = append(s.Args, shipped, text), true, nil
+	if s.Inside = !k.installed; k.installed {
+		shipped = "roots"
+		s.differs(installedRoots)
+	}
+	s.Args, k.updated = append(s.Args, shipped, text), nil
 	defer func() { k.updated = &d }()
 	for _, from := range d.added {
 		if err := k.read(s, from); err != nil {
@@ -223,7 +246,7 @@ func (k *files) trustDirectory(to location, shipped string) ([]Step, error) {
 func (k *files) copyUpdated(c copying, from, to location) ([]Step, error) {
 	d := k.updated
 	into := k.kind(to) == directory && !c.exactTarget
-	if from.pattern == "" && !from.dot && into || from.isBundle() && c.recursive && to.slash {
+	if from.pattern == "" && !from.dot && into {
 		to.text, to.value = strings.TrimSuffix(to.text, "/")+"/"+from.base(), path.Join(to.value, path.Base(from.value))
 		to.slash = false
 	}

@@ -436,7 +436,7 @@ func (s *scriptReader) result() (Result, error) {
 		}
 		steps = append(steps, it.step)
 	}
-	steps, err := settle(steps, s.c)
+	steps, err := settle(steps, s.c, s.installs...)
 	if err != nil {
 		return Result{}, err
 	}
