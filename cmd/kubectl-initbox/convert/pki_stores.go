@@ -35,7 +35,7 @@ func (k *files) keytool(call *shell.Call) ([]Step, error) {
 		if known, found := keytoolActions[action]; found {
 			g, err := optionsOf("noprompt; v; " + known.options).readGo(slices.Delete(slices.Clone(call.Args), i, i+1))
 			if err == nil && len(g.args) > 0 {
-				err = stop(g.args[0], "an argument that is not understood")
+				err = &shell.Error{Word: "keytool", Why: "with an argument that is not understood"} // it may be a password
 			}
 			if err != nil {
 				return nil, err

@@ -174,6 +174,7 @@ func TestTrustBundle(t *testing.T) {
 		{script: "cat /tls/* /certs/ca.crt > /out/all.pem", want: "kept: /tls/*: a pattern"},
 		{script: "cat /etc/ssl/cert.pem /data/*.crt > /out/all.pem", want: "kept: /data/*.crt: a pattern"},
 		{script: "cat /certs/ca.crt >> /out/ca.crt", want: "kept: /out/ca.crt: what is in it is not known"},
+		{script: "cat /tls/tls.crt /certs/ca.crt > /out/all.pem; cat /tls/key.pem >> /out/all.pem", want: "kept: /tls/key.pem: added to a file"},
 		{script: "cat /certs/ca.crt >> /data/ca.crt", want: "kept: /data/ca.crt: what is in it is not known"},
 		{script: "cp /etc/ssl/cert.pem /out/ca.crt; chmod 600 /out/ca.crt; cat /certs/ca.crt >> /out/ca.crt", want: "kept: a command between"},
 		{script: "cp /etc/ssl/cert.pem /out/ca.crt; echo x > /out/ca.crt; cat /certs/ca.crt >> /out/ca.crt", want: "kept: what is in it is not known"},
@@ -252,6 +253,12 @@ func TestPKIErrors(t *testing.T) {
 		"openssl pkcs12 -export -in /tls/tls.crt -inkey /tls/tls.key -out /out/k.p12 -passout pass:hunter22",
 		"ssh-keygen -t ed25519 -N hunter22 -f /out/id",
 		"openssl genrsa -passout pass:hunter22 -out /out/key.pem 2048",
+		"if keytool -list -storepass hunter22 -keystore /out/ts; then echo; else keytool -genkey -keystore /out/ts; fi",
+		"if ! keytool -list -storepass hunter22 -keystore /out/ts; then mkdir /out/a; fi",
+		"until keytool -list -storepass hunter22 -keystore /out/ts; do sleep 1; done",
+		"keytool -importcert -noprompt hunter22 -keystore /out/ts -storepass changeit -file /certs/ca.crt",
+		"keytool -importkeystore -srckeystore /opt/cacerts -srcstorepass hunter22 -destkeystore /out/ts -deststorepass changeit",
+		"keytool -importcert -noprompt -keystore /out/ts -storepass changeit -file /certs/ca.crt -alias hunter22 -storetype hunter22 -keypass hunter22",
 	} {
 		line, _, _ := pkiResult(t, pkiCase{script: script})
 		if !strings.HasPrefix(line, "kept: ") || strings.Contains(line, "hunter22") {

@@ -14,6 +14,7 @@ type store struct {
 	from  *location
 	step  string // that copied it, as [Step.instead] names it
 	flags []Flag
+	roots bool // those of an image are in it, so that it is no chain of a server, which its key may follow
 
 	key, password         []Flag // of keystore: what it is made of, and its password
 	format, mode, differs string
@@ -129,7 +130,7 @@ func (k *files) trust(to location, sources []location, adds bool, flags ...Flag)
 // of the image that no private key is meant.
 func (k *files) bundle(call *shell.Call, sources []location, to location, appended bool) ([]Step, error) {
 	before, _ := k.storeAt(to)
-	roots := appended && (before.from == nil || before.from.isBundle()) || slices.ContainsFunc(sources, location.isBundle)
+	roots := appended && (before.roots || before.from != nil && before.from.isBundle()) || slices.ContainsFunc(sources, location.isBundle)
 	for _, from := range sources {
 		switch ext := path.Ext(path.Base(from.value) + from.pattern); {
 		case ext == ".crt" || ext == ".cer", roots && (ext == ".pem" || from.pattern == "*"):
@@ -146,6 +147,7 @@ func (k *files) bundle(call *shell.Call, sources []location, to location, append
 	}
 	steps, err := k.trust(to, sources, appended, Flag{"pem", to.text})
 	if err == nil {
+		k.stores[to.value] = store{flags: steps[0].Flags, roots: roots}
 		steps[0].differs("each certificate is written once, and nothing else that is in the files; one without certificates is an error")
 	}
 	return steps, err
