@@ -28,11 +28,12 @@ func (k *files) keytool(call *shell.Call) ([]Step, error) {
 		return nil, &shell.Error{Word: call.Set[0].Name, Why: "a variable that may change what keytool does"}
 	}
 	for i, w := range call.Args {
-		action, _ := w.Literal()
-		if action = strings.TrimPrefix(action, "-"); action == "import" {
+		text, _ := w.Literal()
+		action, dash := strings.CutPrefix(text, "-")
+		if action == "import" {
 			action = "importcert"
 		}
-		if known, found := keytoolActions[action]; found {
+		if known, found := keytoolActions[action]; found && dash {
 			g, err := optionsOf("noprompt; v; " + known.options).readGo(slices.Delete(slices.Clone(call.Args), i, i+1))
 			if err == nil && len(g.args) > 0 {
 				err = &shell.Error{Word: "keytool", Why: "with an argument that is not understood"} // it may be a password
@@ -63,6 +64,9 @@ func (k *files) importCert(call *shell.Call, g given) ([]Step, error) {
 		return nil, err
 	}
 	from, to := places[0], places[1]
+	if from.pattern != "" {
+		return nil, stop(from.word, "a pattern, where keytool reads one file")
+	}
 	password, err := k.password(call, "-storepass", optionForms(g, "storepass"))
 	if err != nil {
 		return nil, err

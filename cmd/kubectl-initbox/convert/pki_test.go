@@ -222,7 +222,9 @@ func TestKeytool(t *testing.T) {
 		{script: exported + "/tmp/k.p12; cp /tmp/k.p12 /out", want: "keystore " + pair + "--alias web --password-env PASSWORD --pkcs12 /out/k.p12"},
 
 		{script: importCert + "/data/ts", want: "kept: /data/ts: a store that exists already"},
-		{script: importCert + "/tmp/ts", want: "kept: "},
+		{script: importCert + "/tmp/ts", want: "kept: /tmp/ts: in no volume"},
+		{script: importCert + "/out/ts -file /certs/*.crt", want: "kept: /certs/*.crt: a pattern"},
+		{script: importCert + "/out/ts -alias importkeystore", want: "trust-bundle /certs/ca.crt --jks /out/ts"},
 		{script: importCert + "/out/ts; keytool -importcert -noprompt -storepass \"$PASSWORD\" -alias b -file /tls/ca.crt -keystore /out/ts", want: "kept: /out/ts: made by an earlier command in another format, or with another password"},
 		{script: "keytool -importcert -noprompt -storepass hunter22 -alias a -file /certs/ca.crt -keystore /out/ts", want: "kept: -storepass: a password that is in the script"},
 		{script: "keytool -importcert -storepass changeit -alias a -file /certs/ca.crt -keystore /out/ts", want: "kept: without -noprompt"},
