@@ -266,6 +266,8 @@ func (k *files) writeText(call *shell.Call, p location, t template, appended boo
 		return nil, stop(p.word, "a character that would have another meaning in initbox's arguments")
 	case strings.ContainsRune(t.text, 0):
 		return nil, stop(p.word, "a text with a null byte")
+	case appended && strings.TrimSpace(t.text) == "" && k.joinsCertificates(p):
+		return nil, nil
 	case appended && !k.texts[p.value]:
 		return nil, stop(p.word, ">> of a file that no command before has written, so that a second run would add the text again")
 	}

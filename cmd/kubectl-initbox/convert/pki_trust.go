@@ -122,6 +122,8 @@ func (k *files) trust(to location, sources []location, adds bool, flags ...Flag)
 	s.differs(k.linkNote(to)...)
 	k.replaces(copying{}, to, &s)
 	k.made(to, file)
+	delete(k.texts, to.value)
+	delete(k.contents, to.value)
 	k.stores[to.value] = store{flags: flags}
 	return []Step{s}, nil
 }
@@ -151,6 +153,12 @@ func (k *files) bundle(call *shell.Call, sources []location, to location, append
 		steps[0].differs("each certificate is written once, and nothing else that is in the files; one without certificates is an error")
 	}
 	return steps, err
+}
+
+// joinsCertificates reports whether the script joins certificates in a file, so that a line break more changes nothing.
+func (k *files) joinsCertificates(p location) bool {
+	s, found := k.storeAt(p)
+	return found && (s.from != nil && (s.from.isBundle() || path.Ext(s.from.value) == ".crt") || len(s.flags) > 0 && s.flags[0].Name == "pem")
 }
 
 // updateCertificates collects the certificates that the image and its user trust: in the image, from where a later
