@@ -36,19 +36,41 @@ func copyingOf(o given) copying {
 }
 
 func (k *files) cp(call *shell.Call) ([]Step, error) {
-	same := *call
-	same.Args = slices.Clone(call.Args)
-	for i, w := range same.Args {
-		if text, _ := w.Literal(); text == "--update=none" {
-			same.Args[i] = shell.Word{{Text: "--no-clobber"}}
+	for i, w := range call.Args { // of GNU's, --update=none is -n
+		if flag, found := map[string]string{"--update=none": "-n", "--update=older": "-u", "--update=all": "-f"}[w.String()]; found {
+			inner := *call
+			inner.Args = slices.Clone(call.Args)
+			inner.Args[i] = shell.Word{{Text: flag}}
+			return k.cp(&inner)
 		}
 	}
-	o, all, err := k.places(&same, copyFlags, 2)
+	o, all, err := k.places(call, copyFlags, 2)
 	if err != nil {
 		return nil, err
 	}
 	c := copyingOf(o)
 	return k.copyAll(c, all[:len(all)-1], all[len(all)-1])
+}
+
+// rsync copies directories within the container. With a slash at its end, SRC is what is in it.
+func (k *files) rsync(call *shell.Call) ([]Step, error) {
+	o, all, err := k.places(call, "a archive; v verbose; h human-readable; q quiet; stats; progress; P; z compress; ignore-existing; u update", 2)
+	if err != nil {
+		return nil, err
+	}
+	to := all[len(all)-1]
+	to.slash = true // which it makes if it is missing
+	c := copying{recursive: true, asLink: true, keep: "keep=mode,owner,times", removed: true, noOverwrite: o.has("ignore-existing"), update: o.has("u")}
+	for i, from := range all[:len(all)-1] {
+		switch {
+		case !o.has("a"):
+			return nil, &shell.Error{Word: "rsync", Why: "without -a"}
+		case from.pattern == "" && k.kind(from) != directory:
+			return nil, stop(from.word, "whether it is a directory is not known")
+		}
+		all[i].dot = from.slash
+	}
+	return k.copyAll(c, all[:len(all)-1], to)
 }
 
 // install copies files with a mode, or makes directories.
@@ -133,7 +155,7 @@ func (k *files) copyOne(c copying, from, to location, several bool) (Step, error
 	s.differs(k.linkNote(to)...)
 	s.differs(k.parentNote(to)...)
 	k.replaces(c, to, &s)
-	if into && from.flat() && (from.pattern != "" || from.dot) && to.fresh() {
+	if into && (from.flat() && (from.pattern != "" || from.dot) || from.pattern != "" && !c.recursive && k.first(to)) && to.fresh() {
 		k.flat[to.value] = true
 	} else {
 		delete(k.flat, to.value)
@@ -152,6 +174,8 @@ func (k *files) refuseCopy(c copying, from, to location, into bool) error {
 	switch {
 	case from.value == to.value, from.pattern == "" && within(from.value, to.value) && c.recursive:
 		return stop(to.word, "the destination is the source, or lies in it")
+	case from.pattern != "" && c.removed && c.recursive && within(from.value, to.value):
+		return stop(to.word, "a directory that is moved into itself, if the pattern matches it")
 	case from.pattern == "" && k.kinds[from.value] == absent:
 		return stop(from.word, "what an earlier command has removed")
 	case directoryOnly && !c.recursive:
@@ -198,9 +222,11 @@ func (k *files) destination(c copying, from, to location, into bool, s *Step) (s
 // untouched reports whether nothing but this container, which has not made it, can have made a place: it lies in an
 // emptyDir that no container before this one mounts.
 func (k *files) untouched(p location) bool {
-	if !p.fresh() || k.kinds[p.value] != unknown || p.root() {
-		return false
-	}
+	return p.fresh() && k.kinds[p.value] == unknown && !p.root() && k.first(p)
+}
+
+// first reports whether no container before this one mounts the volume.
+func (k *files) first(p location) bool {
 	for _, other := range k.c.Pod.Containers {
 		if other.Init && other.Index < k.c.Index && slices.ContainsFunc(other.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == p.mount.Name }) {
 			return false
@@ -255,7 +281,7 @@ func (k *files) replaces(c copying, to location, s *Step) {
 	if !to.fresh() && c.noOverwrite {
 		s.differs("it is an error if there is a directory where a file is to be, or the other way round")
 	}
-	if !to.fresh() && c.keep == "keep" {
+	if !to.fresh() && c.keep == "keep" && !c.removed {
 		s.differs("files that exist do not keep their setuid and setgid bits")
 	}
 	if to.fresh() || c.noOverwrite || c.removed && !k.busybox() || c.keep == "keep" {

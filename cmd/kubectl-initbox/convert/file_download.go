@@ -343,18 +343,48 @@ func (k *files) unzip(call *shell.Call) ([]Step, error) {
 	return k.unpackTo(d, call, to, []string{"unpack"}, true)
 }
 
-// mv moves what an earlier command has downloaded. Anything else is only there for the first run.
+// mv moves what an earlier command has downloaded, or copies and removes.
 func (k *files) mv(call *shell.Call) ([]Step, error) {
-	_, all, err := k.places(call, "f force; v verbose; T no-target-directory", 2)
+	o, all, err := k.places(call, "f force; v verbose; T no-target-directory", 2)
 	if err != nil {
 		return nil, err
 	}
-	d := k.downloads[all[0].value]
-	if len(all) != 2 || d == nil || d.removed {
-		return nil, stop(all[0].word, "mv, after which a second run does not find it")
+	if d := k.downloads[all[0].value]; len(all) == 2 && d != nil && !d.removed {
+		d.removed = true
+		return k.placeDownload(d, all[1])
 	}
-	d.removed = true
-	return k.placeDownload(d, all[1])
+	c := copying{recursive: true, keep: "keep", asLink: true, exactTarget: o.has("T"), removed: true}
+	var steps []Step
+	for _, from := range all[:len(all)-1] {
+		copied, err := k.copyAll(c, []location{from}, all[len(all)-1])
+		if err != nil {
+			return nil, err
+		}
+		s := &copied[0]
+		s.Why = "copy and prepare move the same files"
+		s.Differs = slices.DeleteFunc(s.Differs, func(d string) bool { return strings.HasSuffix(d, " is empty") })
+		s.differs(noFailure+"there is nothing to move, as at a second run", "directories that exist are merged, where mv fails")
+		if from.mount == nil { // the image is as it was at the next start
+			k.made(from, absent)
+			steps = append(steps, *s)
+			continue
+		}
+		s.Args[0] = setting(s.Args[0], "optional")
+		s.differs("while it copies, both need space")
+		steps = append(steps, *s)
+		remove := k.removeOne
+		if from.pattern != "" {
+			remove = k.removeMatching
+		}
+		removed, err := remove(from, true, true)
+		if err != nil {
+			return nil, err
+		}
+		removed.Subcommand, removed.Writes = "prepare", true
+		removed.differs(k.linkNote(from)...)
+		steps = append(steps, removed)
+	}
+	return steps, nil
 }
 
 // placeDownload returns the step that downloads to where the file is wanted.

@@ -13,6 +13,7 @@ var (
 		"rm":      deferred((*files).rm),
 		"ln":      deferred((*files).ln),
 		"cp":      deferred((*files).cp),
+		"rsync":   deferred((*files).rsync),
 		"git":     deferred((*files).git),
 		"find":    deferred((*files).find),
 		"curl":    deferred((*files).curl),
