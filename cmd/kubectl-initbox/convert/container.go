@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"initbox/cmd/kubectl-initbox/manifest"
 	"initbox/cmd/kubectl-initbox/program"
 	"initbox/internal/failure"
+	"initbox/internal/lazy"
 )
 
 // Change is the result for a container.
@@ -56,7 +58,7 @@ func Candidates(p *manifest.Pod) (candidates []*manifest.Container) {
 // Container returns the conversion of an init container into one that runs image. Among the objects are the ConfigMaps
 // that may have its script.
 func Container(c *manifest.Container, image string, objects []*manifest.Object) *Change {
-	result, err := read(c, objects)
+	result, err := read(withEnvFrom(c, objects), objects)
 	change := &Change{Result: &result}
 	if err == nil {
 		result.Container = c
@@ -222,6 +224,59 @@ func mountedScript(file string, c *manifest.Container, objects []*manifest.Objec
 	}
 	return "", ""
 }
+
+// withEnvFrom returns a copy of the container whose envFrom is written as env, if every ConfigMap and Secret of it is
+// among the objects, so that it is known which variables are set. The kubelet reads envFrom first, and leaves out what
+// is not the name of a variable:
+// https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#environment-variables
+func withEnvFrom(c *manifest.Container, objects []*manifest.Object) *manifest.Container {
+	var env []corev1.EnvVar
+	for _, source := range c.EnvFrom {
+		kind, name := "Secret", ""
+		if source.ConfigMapRef != nil {
+			kind, name = "ConfigMap", source.ConfigMapRef.Name
+		} else if source.SecretRef != nil {
+			name = source.SecretRef.Name
+		}
+		i := slices.IndexFunc(objects, func(o *manifest.Object) bool {
+			return o.Kind == kind && o.APIVersion == "v1" && o.Name == name && o.Namespace == c.Pod.Object.Namespace
+		})
+		if i < 0 {
+			return c
+		}
+		var data struct {
+			Data       map[string]any `yaml:"data"`
+			StringData map[string]any `yaml:"stringData"`
+		}
+		if err := objects[i].Node.Decode(&data); err != nil {
+			return c
+		}
+		if data.Data == nil {
+			data.Data = map[string]any{}
+		}
+		if kind == "Secret" {
+			maps.Copy(data.Data, data.StringData)
+		}
+		for _, key := range slices.Sorted(maps.Keys(data.Data)) {
+			variable := corev1.EnvVar{Name: source.Prefix + key, ValueFrom: &corev1.EnvVarSource{}}
+			if !identifier().MatchString(variable.Name) {
+				continue
+			}
+			reference := corev1.LocalObjectReference{Name: name}
+			if kind == "Secret" {
+				variable.ValueFrom.SecretKeyRef = &corev1.SecretKeySelector{LocalObjectReference: reference, Key: key}
+			} else {
+				variable.ValueFrom.ConfigMapKeyRef = &corev1.ConfigMapKeySelector{LocalObjectReference: reference, Key: key}
+			}
+			env = append(env, variable)
+		}
+	}
+	known := *c
+	known.Env, known.EnvFrom = append(env, c.Env...), nil
+	return &known
+}
+
+var identifier = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // ignoredOptions are options of shells that change nothing for a script of sh -c.
 var ignoredOptions = []string{"--norc", "--noprofile", "--login", "--posix"}

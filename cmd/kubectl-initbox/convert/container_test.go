@@ -193,6 +193,53 @@ spec:
 	}
 }
 
+// TestEnvFrom checks which variables of envFrom are known: those of objects in the same input.
+func TestEnvFrom(t *testing.T) {
+	t.Parallel()
+	const objects = `apiVersion: v1
+kind: ConfigMap
+metadata: {name: plain}
+data: {HOST: db, PORT: "5432", not-a.name: x}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: secret}
+data: {NAME: ZGI=}
+stringData: {HOST: other}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: far, namespace: elsewhere}
+data: {HOST: db}
+---
+`
+	for _, tt := range []struct{ source, script, want string }{
+		{"{configMapRef: {name: plain}}", "until nc -z $HOST $PORT; do sleep 1; done", "wait-for-service tcp://$(HOST):$(PORT) --timeout 5m"},
+		{"{configMapRef: {name: plain}, prefix: DB_}", "until nc -z $DB_HOST $DB_PORT; do sleep 1; done", "wait-for-service tcp://$(DB_HOST):$(DB_PORT) --timeout 5m"},
+		{"{secretRef: {name: secret}}", "until nc -z $NAME 1; do sleep 1; done", "wait-for-service tcp://${env:NAME:-unset.invalid}:1 --timeout 5m"},
+		{"{configMapRef: {name: plain}}, {secretRef: {name: secret}}", "until nc -z $HOST 1; do sleep 1; done", "wait-for-service tcp://${env:HOST:-unset.invalid}:1 --timeout 5m"},
+		{"{configMapRef: {name: plain}}", "until nc -z $OTHER 1; do sleep 1; done", "-not in env, but the image may set it"},
+		{"{configMapRef: {name: plain}}, {secretRef: {name: unknown}}", "until nc -z $HOST 1; do sleep 1; done", "-it may come from envFrom"},
+		{"{configMapRef: {name: far}}", "until nc -z $HOST 1; do sleep 1; done", "-it may come from envFrom"},
+	} {
+		all, err := manifest.Read("web.yaml", strings.NewReader(objects+`apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  initContainers: [{name: a, image: app, command: [sh, -c, "`+tt.script+`"], envFrom: [`+tt.source+`]}]
+  containers: [{name: app, image: app}]
+`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		change := Container(all[3].Pod.Containers[0], "initbox", all)
+		switch why, kept := strings.CutPrefix(tt.want, "-"); {
+		case kept && !strings.Contains(change.Why, why), !kept && strings.Join(change.Words, " ") != tt.want:
+			t.Errorf("%s, %s: %q, %s", tt.source, tt.script, change.Words, change.Why)
+		}
+	}
+}
+
 // TestMemoryLimit checks that a container whose limit would have the kernel kill initbox is kept.
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
