@@ -58,12 +58,14 @@ func Candidates(p *manifest.Pod) (candidates []*manifest.Container) {
 // Container returns the conversion of an init container into one that runs image. Among the objects are the ConfigMaps
 // that may have its script.
 func Container(c *manifest.Container, image string, objects []*manifest.Object) *Change {
-	result, err := read(withEnvFrom(c, objects), objects)
+	known := withEnvFrom(c, objects)
+	result, err := read(known, objects)
 	change := &Change{Result: &result}
 	if err == nil {
-		result.Container = c
+		result.Container = known
 		err = change.fill(image)
 	}
+	result.Container = c
 	if err != nil {
 		return &Change{Result: &Result{Container: c, Verdict: Kept, Why: err.Error()}}
 	}

@@ -217,6 +217,7 @@ data: {HOST: db}
 		{"{configMapRef: {name: plain}}", "until nc -z $HOST $PORT; do sleep 1; done", "wait-for-service tcp://$(HOST):$(PORT) --timeout 5m"},
 		{"{configMapRef: {name: plain}, prefix: DB_}", "until nc -z $DB_HOST $DB_PORT; do sleep 1; done", "wait-for-service tcp://$(DB_HOST):$(DB_PORT) --timeout 5m"},
 		{"{secretRef: {name: secret}}", "until nc -z $NAME 1; do sleep 1; done", "wait-for-service tcp://${env:NAME:-unset.invalid}:1 --timeout 5m"},
+		{"{secretRef: {name: secret}}", "until nc -z $HOST $NAME; do sleep 1; done", "wait-for-service tcp://${env:HOST:-unset.invalid}:${env:NAME:-0} --timeout 5m"},
 		{"{configMapRef: {name: plain}}, {secretRef: {name: secret}}", "until nc -z $HOST 1; do sleep 1; done", "wait-for-service tcp://${env:HOST:-unset.invalid}:1 --timeout 5m"},
 		{"{configMapRef: {name: plain}}", "until nc -z $OTHER 1; do sleep 1; done", "-not in env, but the image may set it"},
 		{"{configMapRef: {name: plain}}, {secretRef: {name: unknown}}", "until nc -z $HOST 1; do sleep 1; done", "-it may come from envFrom"},
