@@ -49,6 +49,14 @@ func (k *files) cp(call *shell.Call) ([]Step, error) {
 		return nil, err
 	}
 	c := copyingOf(o)
+	if from, to := &all[0], &all[len(all)-1]; len(all) == 2 && c.recursive && !c.exactTarget && k.above(*to) && from.pattern == "" && !from.dot {
+		// to a directory of the same name, which is there if a volume is mounted there, like SRC/. to that
+		into, err := k.place(append(slices.Clone(to.word), shell.Part{Text: "/" + path.Base(from.value)}), call)
+		if err == nil && into.root() && !k.mountedFile(into) {
+			into.word, *to = to.word, into
+			from.dot = true
+		}
+	}
 	return k.copyAll(c, all[:len(all)-1], all[len(all)-1])
 }
 

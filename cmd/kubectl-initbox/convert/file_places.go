@@ -345,6 +345,46 @@ func (p location) kernels() bool {
 
 var kernelPath = lazy.Regexp(`^/$|(^|/)(host-?)?(sys|proc|dev)(/|$)`)
 
+// above reports whether a place is a directory of the image in which volumes are mounted.
+func (k *files) above(p location) bool { return p.mount == nil && p.pattern == "" && k.mountsIn(p) }
+
+// volumesIn returns the places, with the volumes below it instead of each one that is in none: what a command changes
+// in the image is lost when the container ends. A place stays, which is an error later, if one of them cannot be
+// changed.
+func (k *files) volumesIn(all []location) (places []location) {
+	for _, p := range all {
+		below := []location{p}
+		if k.above(p) {
+			if volumes, ok := k.volumesBelow(p); ok {
+				below, k.lost = volumes, &p
+			}
+		}
+		places = append(places, below...)
+	}
+	return places
+}
+
+// volumesBelow returns where volumes are mounted below a place, without those in others, and whether all can be
+// changed.
+func (k *files) volumesBelow(p location) (volumes []location, ok bool) {
+	for _, m := range k.c.VolumeMounts {
+		at := path.Clean(m.MountPath)
+		inner := slices.ContainsFunc(k.c.VolumeMounts, func(o corev1.VolumeMount) bool {
+			other := path.Clean(o.MountPath)
+			return other != at && within(p.value, other) && within(other, at)
+		})
+		if !within(p.value, at) || inner {
+			continue
+		}
+		v, err := k.place(shell.Word{{Text: at}}, &shell.Call{})
+		if err != nil || k.mountedFile(v) || k.writable(v) != nil {
+			return nil, false
+		}
+		volumes = append(volumes, v)
+	}
+	return volumes, true
+}
+
 // mountsIn returns whether a volume is mounted below the place.
 func (k *files) mountsIn(p location) bool {
 	return slices.ContainsFunc(k.c.VolumeMounts, func(m corev1.VolumeMount) bool {

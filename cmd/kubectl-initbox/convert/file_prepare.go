@@ -98,6 +98,11 @@ func (k *files) mkdir(call *shell.Call) ([]Step, error) {
 			return nil, err
 		}
 	}
+	if o.has("p") { // which does nothing where the volumes below show that the directory is there
+		if all = slices.DeleteFunc(all, k.above); len(all) == 0 {
+			return nil, nil
+		}
+	}
 	return k.each(all, func(p location, s *Step) (string, error) {
 		s.Why = "prepare makes the directory and those above it"
 		switch existing := !p.fresh() || p.root(); {
@@ -198,6 +203,9 @@ func (k *files) give(call *shell.Call, parse func(string) (string, bool)) ([]Ste
 	if err != nil {
 		return nil, err
 	}
+	if o.has("R") {
+		all = k.volumesIn(all)
+	}
 	steps, err := k.each(all, func(p location, s *Step) (string, error) {
 		s.AsRoot = true
 		s.Inside = s.Inside || nameText().MatchString(owner)
@@ -280,6 +288,9 @@ func (k *files) chmod(call *shell.Call) ([]Step, error) {
 	if d := k.downloads[all[0].value]; d != nil && len(all) == 1 && !d.used {
 		d.settings = append(slices.DeleteFunc(d.settings, func(s string) bool { return strings.HasPrefix(s, "mode=") }), setting)
 		return nil, nil
+	}
+	if o.has("R") {
+		all = k.volumesIn(all)
 	}
 	return k.each(all, func(p location, s *Step) (string, error) {
 		s.Why = "prepare changes the mode where it differs"

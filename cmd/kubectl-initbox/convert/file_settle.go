@@ -40,6 +40,7 @@ type files struct {
 	updated   *distribution         // whose program has changed the certificates of the image
 	installed bool                  // whether the script installs them, which an official image without them has
 	unread    shell.Word            // a path of the call to what that, or another command, has made in the image; nil if the command knows
+	lost      *location             // a directory of the image in which a command has changed more than the volumes
 }
 
 // fileCommand is a [command] that needs to know what the ones before it have made.
@@ -82,6 +83,9 @@ func settle(steps []Step, c *manifest.Container, installs ...*shell.Call) ([]Ste
 	}
 	if err := owned(settled); err != nil {
 		return nil, err
+	}
+	if k.lost != nil && slices.ContainsFunc(settled, func(s Step) bool { return s.Inside && s.Subcommand != "prepare" }) {
+		return nil, stop(k.lost.word, "in no volume: what changes there may matter to what else runs in the image")
 	}
 	return join(settled), nil
 }

@@ -44,6 +44,10 @@ spec:
     - {name: loose, mountPath: /loose}
     - {name: shared, mountPath: /data/shared}
     - {name: sys, mountPath: /host-sys}
+    - {name: empty, mountPath: /srv/app/a, subPath: a}
+    - {name: data, mountPath: /srv/app/b}
+    - {name: data, mountPath: /srv/app/b/c}
+    - {name: config, mountPath: /srv/config}
   containers: [{name: main, image: app, securityContext: {runAsUser: 999}, volumeMounts: [{name: data, mountPath: /d}]}]
   volumes:
   - {name: empty, emptyDir: {}}
@@ -432,6 +436,15 @@ var fileCases = []fileCase{
 	{script: "chown -RL 999 /data", stops: "-L: an option"},
 	{script: "chown --reference /a /data", stops: "--reference: an option"},
 	{script: "chown -R 999 /opt/app", stops: "/opt/app: in no volume"},
+	{script: "chown -R 999:998 /srv/app/", want: "prepare /srv/app/a#owner=999:998&recursive /srv/app/b#owner=999:998&recursive"},
+	{script: "mkdir -p /srv/app /srv; chmod -R 0770 /srv/app", want: "prepare /srv/app/a#mode=0770&recursive /srv/app/b#mode=00770&recursive"},
+	{script: "chown -R 999 /srv", stops: "/srv: in no volume"},
+	{script: "chown 999 /srv/app", stops: "/srv/app: in no volume"},
+	{script: "mkdir /srv/app", stops: "/srv/app: in no volume"},
+	{script: "chown -R 999 /srv/app; cp -a /srv/app/tool /empty/", stops: "may matter to what else runs in the image"},
+	{script: "cp -r /usr/a /srv/app", want: "copy /usr/a:/srv/app/a#mode=go-w&dir-mode=go-w&links=keep", differs: "if /usr/a is empty", inside: true},
+	{script: "cp -r /usr/c /srv/app", stops: "/srv/app: in no volume"},
+	{script: "cp -r /usr/a/. /srv/app", stops: "/srv/app: in no volume"},
 	{script: "chmod 0777 /empty", want: "prepare /empty#mode=0777"},
 	{script: "chmod -R 755 /data", want: "prepare /data#mode=00755&recursive"},
 	{script: "chmod -R u+rwX,go-rwx /data", want: "prepare /data#mode=u+rwX,go-rwx&recursive"},
