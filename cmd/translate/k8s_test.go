@@ -39,6 +39,7 @@ func TestK8sWaitFor(t *testing.T) {
 		{"job|--selector=app=x", nil, "k8s:job?selector=app=x"},
 		{"pod|-lrelease in (develop), chart notin (x)", nil, "k8s:pod?selector=release in (develop), chart notin (x)"},
 		{"pod|-l\"release in (develop)\"", nil, "k8s:pod?selector=release in (develop)"},
+		{"pod|-l release in (develop)\n", nil, "k8s:pod?selector=release in (develop)"},
 		{"pod|web-0", nil, "k8s:pod/web-0"},
 		{"pod-we|-lapp=x", nil, "k8s:pod?selector=app=x#if-failed=ok"},
 		{"pod-wr|-lapp=x", nil, "k8s:pod?selector=app=x#if-failed=some"},

@@ -92,7 +92,7 @@ func kubectlFlags(args []string) (names []string, objects kube.Objects, where []
 			}
 			value, args = args[0], args[1:]
 		}
-		value = strings.Trim(value, `"'`) // that a YAML list left around it
+		value = strings.TrimSpace(strings.Trim(value, `"'`)) // that a YAML list left around it
 		if field != nil {
 			*field = value
 		} else {
