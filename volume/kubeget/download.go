@@ -36,9 +36,8 @@ const maxDownload = 32 << 20
 
 // get returns what is at a URL.
 func (f *Fetcher) get(ctx context.Context, address string) ([]byte, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, failure.New(failure.Unexpected, "not a URL such as https://HOST/PATH")
+	if err := fetchable(address); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
 	defer cancel()
@@ -49,7 +48,7 @@ func (f *Fetcher) get(ctx context.Context, address string) ([]byte, error) {
 	req.Header.Set("User-Agent", "initbox")
 	resp, err := httpclient.Do(req, httpclient.Options{Dial: f.dial, TLS: f.TLS})
 	if err != nil {
-		return nil, failure.HTTP(err, u.Host)
+		return nil, failure.HTTP(err, req.URL.Host)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -58,11 +57,20 @@ func (f *Fetcher) get(ctx context.Context, address string) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(resp.Body, maxDownload+1))
 	switch {
 	case err != nil:
-		return nil, failure.HTTP(err, u.Host)
+		return nil, failure.HTTP(err, req.URL.Host)
 	case len(content) > maxDownload:
 		return nil, failure.New(failure.Unexpected, "it is larger than %d MiB", maxDownload>>20)
 	}
 	return content, nil
+}
+
+// fetchable returns why nothing can be at an address, whatever the servers do, or nil.
+func fetchable(address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return failure.New(failure.Unexpected, "not a URL such as https://HOST/PATH")
+	}
+	return nil
 }
 
 // dial connects to a server, but not to one of the node's own: those at link-local addresses give a cloud's credentials
@@ -132,7 +140,7 @@ func (w *Watcher) unfetched() error {
 	defer w.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(w.tree.urls)) {
 		f := w.tree.urls[name]
-		return fmt.Errorf("fetch %s from %s: %w", failure.Printable(name), secret.Word(f.url), cmp.Or(f.failed, errNotFetched))
+		return fmt.Errorf("fetch %s from %s: %w", failure.Printable(name), secret.Word(f.url), cmp.Or(f.failed, fetchable(f.url), errNotFetched))
 	}
 	return nil
 }
