@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +26,7 @@ var stuckCases = []stuckCase{
 		`^Pod NS/web: Init:0/1 for .*, held by "wait" \(wait-for-service\), started once`, `^  tcp://mybd:5432 .*no Service mybd in NS; near: mydb \(1 ready endpoint\)`,
 		`→ mydb instead of mybd in spec\.initContainers\[0\]\.args\[1\] `,
 	}, []string{`held by "wait" \(wait-for-service\)`, `^not read: services in NS `}},
+	{"chain", []string{`held by "wait" \(wait-for-service, step 2 of 2\), started once`, `^  tcp://mybd:5432 .*no Service mybd in NS; near: mydb`}, []string{`step 2 of 2\)`, `^  log: .*step 2, wait-for-service: `}},
 	{"no-endpoints", []string{`^  tcp://mydb:5432 .*the selector app=my-db of Service mydb matches no Pod; nearest: Pod mydb-0 has app=mydb → kubectl edit service mydb -n NS`}, nil},
 	{"not-ready", []string{`^  tcp://mydb:5432 .*Service mydb in NS has no ready endpoint: 1 Pod not ready`, `^    Pod NS/mydb-0: Ready:0/1 for `, `^      readinessProbe `}, nil},
 	{"wrong-port", []string{`^  tcp://mydb:5433 .*Service mydb has no port 5433; it has 5432`, `mydb:5432 instead of mydb:5433 in spec\.initContainers`}, nil},
@@ -192,6 +194,32 @@ func TestDoctorGrants(t *testing.T) {
 	if text := n.explained([]string{`k8s:job/migrate .*no Job migrate`}); regexp.MustCompile(`(?m)^  service account `).MatchString(text) {
 		n.Errorf("the rights are still missing:\n%s", text)
 	}
+}
+
+// TestDoctorWatch follows a Pod until the Service that it waits for is there, and it runs.
+func TestDoctorWatch(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t)
+	n.apply(filepath.Join("doctor", "wrong-name.yaml"))
+	n.explained(stuckCases[0].lines)
+	watch := exec.CommandContext(n.Context(), "kubectl", "initbox", "doctor", "-n", n.name, "--watch", "pod/web")
+	out, err := watch.StdoutPipe()
+	if err == nil {
+		err = watch.Start()
+	}
+	if err != nil {
+		n.Fatal(err)
+	}
+	first := make([]byte, 1<<16)
+	size, _ := out.Read(first) // it has seen the Pod
+	n.kubectl("create", "service", "externalname", "mybd", "--external-name", "mydb."+n.name+".svc.cluster.local")
+	rest, _ := io.ReadAll(out)
+	text := string(first[:size]) + string(rest)
+	if err := watch.Wait(); err != nil {
+		n.Errorf("kubectl initbox doctor --watch: %v", err)
+	}
+	contains(t, "kubectl initbox doctor --watch", text, `^Pod `+n.name+`/web: Init:0/1 `, `^Pod `+n.name+`/web: no longer stuck$`, `^nothing is stuck: 1 Pod$`)
+	t.Logf("kubectl initbox doctor --watch:\n%s", text)
 }
 
 // TestDoctorInPod runs initbox doctor in an init container that waits, as a user would.

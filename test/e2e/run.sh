@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# run.sh runs the suite on the cluster of $KUBECONFIG, or on its own (test/cluster; root, Debian). It needs bin/initbox,
-# which make e2e builds. Arguments are passed to the binary of go test, as in run.sh -test.run Stuck.
+# run.sh runs the suite on the cluster of $KUBECONFIG, or on its own (test/cluster; root, Debian). It needs bin/initbox
+# and bin/kubectl-initbox, which make build leaves. Arguments are passed to the binary of go test, as in
+# run.sh -test.run Stuck.
 #
 # For another cluster, LOAD_IMAGE is the command that loads an image into it; the path of the file is appended:
 #
@@ -70,7 +71,7 @@ export E2E_IMAGES=$work/images E2E_IMAGES_ARCHIVE=$work/images.tar
 "$E2E_IMAGES" build -binaries "$work/binaries" -tag e2e -platforms "linux/$(go env GOARCH)" -o "$E2E_IMAGES_ARCHIVE"
 go test -c -o "$work/e2e.test" ./test/e2e
 mkdir "$work/plugins" # kubectl finds them in $PATH
-CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags urfave_cli_no_docs -ldflags '-s -w' -o "$work/plugins/kubectl-initbox" ./cmd/kubectl-initbox
+cp bin/kubectl-initbox "$work/plugins"
 PATH=$work/plugins:$PATH
 mkdir -p "$work/busybox/bin"
 for applet in sh nslookup sleep; do
