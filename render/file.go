@@ -159,6 +159,11 @@ func (r *run) render(ctx context.Context, it *item) error {
 
 // put checks and stages a result.
 func (r *run) put(out *output, name, from string, res result, mode fs.FileMode) error {
+	if r.Sum != nil {
+		if err := r.Sum.add(out.path(name), res); err != nil {
+			return err
+		}
+	}
 	if res.from != nil {
 		return out.put(name, res, r.modeAndOwner(name, res.secret, mode))
 	}

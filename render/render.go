@@ -73,6 +73,7 @@ type Options struct {
 
 	EnvFile string // where to write the values for Kubernetes' fileKeyRef; "" for nowhere
 
+	Sum    *Sum      // is set to what the results are; nil for none
 	DryRun bool      // change nothing, and return what would change
 	Diff   io.Writer // for the differences; nil for none
 
@@ -103,6 +104,9 @@ func once(ctx context.Context, o Options) (changes []Change, replaced bool, err 
 	r, err := prepare(ctx, o)
 	if err != nil {
 		return nil, false, err
+	}
+	if o.Sum != nil {
+		o.Sum.clear()
 	}
 	defer r.close()
 	err = r.walk(ctx)

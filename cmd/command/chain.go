@@ -220,7 +220,7 @@ func staysRunning(c *cli.Context) string {
 	switch {
 	case c.Command.Name == "register" && c.Bool("hold"): // --hold of a wait is a duration
 		return "--hold"
-	case slices.Contains([]string{"git-clone", "keystore", kubeGetName}, c.Command.Name) && c.IsSet("watch"):
+	case slices.Contains([]string{"git-clone", "keystore", kubeGetName, "render"}, c.Command.Name) && c.IsSet("watch"):
 		return "--watch"
 	}
 	return ""

@@ -8,12 +8,18 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"initbox/internal/failure"
+	"initbox/internal/inotify"
 	"initbox/internal/perm"
+	"initbox/internal/poll"
+	"initbox/internal/resolver"
+	"initbox/internal/sidecar"
 	"initbox/internal/stage"
+	"initbox/internal/tlsconfig"
 	"initbox/internal/words"
 	"initbox/render"
 	"initbox/render/engine"
@@ -47,14 +53,22 @@ that end in .tmpl, .tpl or .gotmpl. Those that end in .j2 are Jinja templates. A
 Examples:
   initbox render /templates:/config --values /values/app.yaml --set port=8080
   initbox render app.conf.tmpl:/config/app.conf --values /etc/secret --validate
-  initbox render nginx.conf:/etc/nginx/nginx.conf --engine envsubst --vars '$BACKEND'`,
+  initbox render nginx.conf:/etc/nginx/nginx.conf --engine envsubst --vars '$BACKEND'
+  initbox render /templates:/config --values /etc/config --watch 10m --webhook-url http://localhost:8080/-/reload`,
 		Flags: r.flags(),
 		Action: e.action(func(c *cli.Context) (work, error) {
 			o, err := r.options(c, e, c.Args().Slice())
 			if err != nil {
 				return nil, err
 			}
+			hook, err := r.checkStay(c, e, o)
+			if err != nil {
+				return nil, err
+			}
 			return func(ctx context.Context) error {
+				if r.sidecar.watch > 0 {
+					return r.stay(ctx, e, o, hook)
+				}
 				err := r.run(ctx, e, o)
 				if err == nil && r.looking(c) == 0 {
 					e.warnNowhere(destinations(o)...)
@@ -82,6 +96,8 @@ type renderFlags struct {
 
 	dryRun, diff, exitCode, listInputs bool
 	explain                            string
+
+	sidecar sidecarFlags
 }
 
 func (r *renderFlags) flags() []cli.Flag {
@@ -128,7 +144,66 @@ func (r *renderFlags) flags() []cli.Flag {
 		onFlag("exit-code", "with --diff or --dry-run, exit with status 1 if anything would change", categoryLook, &r.exitCode),
 		onFlag("list-inputs", "print what the templates read, and where", categoryLook, &r.listInputs),
 		textFlag("explain", "`KEY`: print where its value comes from", categoryLook, &r.explain),
-	}, slices.Concat(r.names.flags(), r.pod.flags(categoryValues))...)
+	}, slices.Concat(r.names.flags(), r.pod.flags(categoryValues), r.sidecar.flags(sidecarTexts{
+		look: "render again when templates or values change, such as a mounted ConfigMap, and at least this often", changed: "a file has changed",
+		revision: "a sum of the files without secrets", there: "everything is rendered",
+	}))...)
+}
+
+// checkStay checks the flags of the sidecar, and returns its webhook.
+func (r *renderFlags) checkStay(c *cli.Context, e *env, o render.Options) (*sidecar.Webhook, error) {
+	if err := needs(c, [][2]string{{"touch", "watch"}, {"webhook-url", "watch"}}); err != nil {
+		return nil, err
+	}
+	if err := r.sidecar.check(c); err != nil {
+		return nil, err
+	}
+	stdio := func(s render.Source) bool { return s.From == "-" || s.To == "-" }
+	piped := func(s values.Source) bool { return s.Kind == values.File && s.Text == "-" }
+	switch {
+	case r.sidecar.watch == 0:
+	case r.looking(c) > 0:
+		return nil, usagef("--watch writes files: leave out --dry-run, --diff, --list-inputs and --explain")
+	case slices.ContainsFunc(o.Sources, stdio), slices.ContainsFunc(o.Values, piped):
+		return nil, usagef("--watch: stdin and stdout are for one run").hint("give files, as in /templates/app.conf:/config/app.conf")
+	}
+	return r.sidecar.webhook(e, &resolver.Resolver{}, tlsconfig.Options{})
+}
+
+const (
+	settle    = 50 * time.Millisecond // for changes that come together
+	lookLimit = time.Minute           // of a run after the first: values at a URL must not hold up all others forever
+)
+
+// stay renders, and renders again after each change of what is read, until a signal comes.
+func (r *renderFlags) stay(first context.Context, e *env, o render.Options, hook *sidecar.Webhook) error {
+	side := r.sidecar.options(hook)
+	side.Wake = inotify.Watch(e.untilStopped, o.Paths()...)
+	o.Sum = &render.Sum{}
+	again := false
+	return e.stay(first, side, r.sidecar.watch, func(ctx context.Context) (string, bool, error) {
+		if again {
+			if err := poll.Sleep(ctx, settle); err != nil {
+				return "", false, err
+			}
+			limited, cancel := context.WithTimeoutCause(ctx, lookLimit, deadlinePassed(lookLimit))
+			defer cancel()
+			ctx = limited
+		}
+		changes, err := render.Run(ctx, o)
+		logChanges(e, changes, false)
+		if err != nil {
+			return "", len(changes) > 0, err
+		}
+		if !again {
+			if len(changes) == 0 {
+				e.log.Info("nothing to change")
+			}
+			e.warnNowhere(destinations(o)...)
+		}
+		again = true
+		return o.Sum.String(), len(changes) > 0, nil
+	})
 }
 
 // options returns what the flags say.

@@ -208,6 +208,9 @@ func (l *loader) readStdin() ([]byte, error) {
 	return data, err
 }
 
+// Remote returns whether the source is at a URL.
+func (s Source) Remote() bool { return s.Kind == File && isURL(s.Text) }
+
 func isURL(s string) bool {
 	return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://")
 }

@@ -105,7 +105,7 @@ list.
 {{- define "initbox.sidecar" -}}
 {{- $plan := .plan -}}
 {{- $v := .step.values -}}
-{{- $stays := or (and $v.watch (has .step.step (list "gitClone" "kubeGet" "keystore"))) (and (eq .step.step "register") (eq (toString $v.hold) "true")) -}}
+{{- $stays := or (and $v.watch (has .step.step (list "gitClone" "kubeGet" "keystore" "render"))) (and (eq .step.step "register") (eq (toString $v.hold) "true")) -}}
 {{- if $stays -}}
   {{- $_ := set .container "restartPolicy" "Always" -}}
   {{- if not (or (hasKey $v "http") (hasKey $v "startupProbe")) -}}
