@@ -228,16 +228,16 @@ func (k *files) change(p location, s *Step, setting string, recursive bool) (str
 		below = "&recursive"
 	}
 	what := k.kind(p)
-	if _, made := k.kinds[p.value]; what == directory && !made && !p.root() { // by its slash
+	_, made := k.kinds[p.value]
+	switch {
+	case what == directory && !made && !p.root(): // by its slash
 		s.differs(noFailure + p.value + " does not exist")
 		return p.text + "#" + setting + below + "&if-exists", nil
-	}
-	switch what {
-	case directory:
+	case what == directory:
 		return p.text + "#" + setting + below, nil
-	case file:
+	case what == file && made:
 		return p.text + "#file&" + setting + "&if-exists", nil
-	case unknown:
+	case what == file, what == unknown: // which may be missing
 		return p.text + "#any-kind&" + setting + below, nil
 	}
 	return "", stop(p.word, "a link, or what an earlier command has removed")
