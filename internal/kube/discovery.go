@@ -57,7 +57,7 @@ func (c *Client) Resource(ctx context.Context, name string) (Resource, error) {
 	if ok {
 		return r, nil
 	}
-	r, err := c.discover(ctx, name)
+	r, err := Documents(c.document).find(ctx, name, c.everything)
 	if err == nil {
 		d.mu.Lock()
 		if d.found == nil {
@@ -67,10 +67,6 @@ func (c *Client) Resource(ctx context.Context, name string) (Resource, error) {
 		d.mu.Unlock()
 	}
 	return r, err
-}
-
-func (c *Client) discover(ctx context.Context, name string) (Resource, error) {
-	return Documents(c.document).find(ctx, name, c.everything)
 }
 
 // Documents reads what an API server says about its resources, at a path such as apis/batch/v1, into v. The error is a
