@@ -25,6 +25,7 @@ var pkiScripts = []struct{ script, mounts, differs string }{
 	{script: "cat /etc/ssl/certs/ca-certificates.crt /mnt/certs/ca.crt > /mnt/out/ca.crt"},
 	{script: "cp /etc/ssl/certs/ca-certificates.crt /mnt/out/ca.crt && cat /mnt/certs/*.crt >> /mnt/out/ca.crt"},
 	{script: "cp /etc/ssl/certs/ca-certificates.crt /mnt/out/ca.crt; echo >> /mnt/out/ca.crt; cat /mnt/certs/ca.crt >> /mnt/out/ca.crt"},
+	{script: `cp /etc/ssl/certs/ca-certificates.crt /mnt/out/ca.crt; for f in /mnt/certs/*.crt; do cat "$f" >> /mnt/out/ca.crt; echo >> /mnt/out/ca.crt; done`},
 	{script: "cat /mnt/certs/ca.crt /mnt/tls/tls.crt | tee /mnt/out/ca.crt"},
 	{script: "update-ca-certificates && cp /etc/ssl/certs/ca-certificates.crt /mnt/out/"},
 	{script: "cp /mnt/certs/ca.crt /usr/local/share/ca-certificates/ && update-ca-certificates --fresh && cp -L /etc/ssl/certs/* /mnt/out/"},

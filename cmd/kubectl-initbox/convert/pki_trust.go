@@ -80,7 +80,7 @@ func (k *files) read(s *Step, from location) error {
 	case from.pattern == "" && (from.slash || k.kind(from) == directory || k.kinds[from.value] == absent || k.downloads[from.value] != nil):
 		return stop(from.word, "not a file that is there when trust-bundle runs")
 	case folder && from.pattern != "*":
-		s.differs("all files in " + from.value + " are read that have certificates, and not only " + from.pattern)
+		s.differs("all files in " + from.value + " are read that have certificates, and not only " + from.pattern + "; it is no error if there is none")
 	}
 	s.Args, s.Inside = append(s.Args, from.text), s.Inside || k.inImage(from)
 	return nil

@@ -908,6 +908,14 @@ func (p *parser) forClause(clause *syntax.ForClause, rest []*syntax.Stmt, tail b
 	if p.allexport {
 		return nil, false, refuse(clause, "a loop variable that is exported")
 	}
+	if hasGlob(items[0]) {
+		if list := p.catLoop(clause, iter); len(list) > 0 {
+			p.vars[name] = value{why: "a file of a loop"}
+			c.tail = false
+			statements, err := p.statements(list, c)
+			return statements, false, err
+		}
+	}
 	if hasLeave(clause.Do) {
 		return p.loopStatement(clause, rest, tail, c, func(l *looper) error {
 			l.items = len(items)
