@@ -36,6 +36,7 @@ var pkiScripts = []struct{ script, mounts, differs string }{
 	{script: `keytool -import -trustcacerts -noprompt -alias ca -file /mnt/certs/ca.crt -keystore /mnt/out/ts.p12 -storetype PKCS12 -storepass "$PASSWORD"`},
 	{script: `keytool -importcert -noprompt -alias a -storepass:env PASSWORD -storetype JKS -keystore /mnt/out/ts < /mnt/certs/ca.crt && keytool -importcert -noprompt -alias tls -file /mnt/tls/chain.crt -keystore /mnt/out/ts -storepass:env PASSWORD`, differs: "+ ts -rw-r--r-- trusts TLS CA\n"},
 	{script: "cp /mnt/jdk/lib/security/cacerts /mnt/out/ && keytool -importcert -noprompt -alias ca -file /mnt/certs/ca.crt -keystore /mnt/out/cacerts -storepass changeit"},
+	{script: `for f in /mnt/certs/*.crt; do keytool -importcert -noprompt -alias "$(basename "$f" .crt)" -file "$f" -keystore /mnt/out/ts -storepass changeit; done`},
 	{script: "keytool -importcert -noprompt -alias two -file /mnt/tls/two.crt -keystore /mnt/out/ts -storepass changeit", differs: "+ ts -rw-r--r-- trusts Other CA\n"},
 	{script: `keytool -importkeystore -srckeystore /mnt/jdk/lib/security/cacerts -srcstorepass changeit -destkeystore /mnt/out/ts -deststorepass "$PASSWORD" && keytool -importcert -noprompt -alias ca -file /mnt/certs/ca.crt -keystore /mnt/out/ts -storepass "$PASSWORD"`},
 

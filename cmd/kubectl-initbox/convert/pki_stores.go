@@ -64,7 +64,7 @@ func (k *files) importCert(call *shell.Call, g given) ([]Step, error) {
 		return nil, err
 	}
 	from, to := places[0], places[1]
-	if from.pattern != "" {
+	if from.pattern != "" && g.get("alias").String() != file.String() { // as in a loop over files
 		return nil, stop(from.word, "a pattern, where keytool reads one file")
 	}
 	password, err := k.password(call, "-storepass", optionForms(g, "storepass"))

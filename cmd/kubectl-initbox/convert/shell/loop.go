@@ -909,7 +909,7 @@ func (p *parser) forClause(clause *syntax.ForClause, rest []*syntax.Stmt, tail b
 		return nil, false, refuse(clause, "a loop variable that is exported")
 	}
 	if hasGlob(items[0]) {
-		if list := p.catLoop(clause, iter); len(list) > 0 {
+		if list := p.filesLoop(clause, iter); len(list) > 0 {
 			p.vars[name] = value{why: "a file of a loop"}
 			c.tail = false
 			statements, err := p.statements(list, c)

@@ -1,6 +1,6 @@
 // Package shell finds out what the scripts of init containers do: which commands run, in which order, what happens when
-// one fails, and what each loop waits for. It knows the shell's grammar and the shell's
-// own commands, but neither initbox nor what nc or curl do.
+// one fails, and what each loop waits for. It knows the shell's grammar and the shell's own commands, but neither
+// initbox nor what nc or curl do; only in loops over files, it knows cat and keytool.
 //
 // A construct that is not wholly understood is an error that names the word which stopped it, never a guess.
 package shell
