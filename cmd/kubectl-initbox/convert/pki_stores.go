@@ -138,7 +138,8 @@ func (k *files) trusts(g given, before store, from, to location, password []Flag
 // keyStore returns the step that makes a store with a key. One that is in no volume is only remembered.
 func (k *files) keyStore(st store, sources []location, to location) ([]Step, error) {
 	for _, from := range sources {
-		if err := k.read(&Step{}, from); err != nil || from.pattern != "" || k.updated != nil && from.isBundle() || strings.ContainsAny(from.value, "#%") {
+		err := k.read(&Step{}, from)
+		if made := from.mount == nil && k.kinds[from.value] != unknown; err != nil || made || from.pattern != "" || k.updated != nil && from.isBundle() || strings.ContainsAny(from.value, "#%") {
 			return nil, stop(from.word, "not one file that is there when keystore runs")
 		}
 		st.inside = st.inside || k.inImage(from)
@@ -199,7 +200,7 @@ func (k *files) exportPKCS12(call *shell.Call, g given) ([]Step, error) {
 	}
 	alias := "1" // as Java calls it
 	if g.has("name") {
-		if alias, err = arg(g.get("name"), k.c); err != nil {
+		if alias, err = k.alias(g.get("name")); err != nil {
 			return nil, err
 		}
 	}
@@ -212,6 +213,15 @@ func (k *files) exportPKCS12(call *shell.Call, g given) ([]Step, error) {
 		return nil, err
 	}
 	return k.keyStore(st, sources, to)
+}
+
+// alias returns a word that names a key.
+func (k *files) alias(w shell.Word) (string, error) {
+	text, err := arg(w, k.c)
+	if err == nil && text == "" {
+		err = &shell.Error{Word: "''", Why: "an alias without a name"}
+	}
+	return text, err
 }
 
 // importKeyStore copies a store: one with a key that the script has made, or the certificates of a JDK.
@@ -261,7 +271,7 @@ func (k *files) importKeyStore(call *shell.Call, g given) ([]Step, error) {
 		}
 	}
 	if w := g.get("destalias"); w != nil {
-		if st.key[i].Value, err = arg(w, k.c); err != nil {
+		if st.key[i].Value, err = k.alias(w); err != nil {
 			return nil, err
 		}
 	}

@@ -248,6 +248,8 @@ func TestKeytool(t *testing.T) {
 		{script: "keytool -importcert -noprompt -cacerts -alias a -file /certs/ca.crt -storepass changeit", want: "kept: -cacerts"},
 		{script: importCert + "/out/ts -storetype JCEKS", want: "kept: JCEKS: a type of store"},
 		{script: exported + "/tmp/k.p12", want: "kept: nothing"},
+		{script: exported + "/out/k.p12 -name ''", want: "kept: an alias without a name"},
+		{script: exported + "/tmp/k.p12; openssl pkcs12 -export -in /tmp/k.p12 -passout env:PASSWORD -out /out/k.p12", want: "kept: /tmp/k.p12: not one file that is there"},
 		{script: exported + "/tmp/k.p12; tar cf /out/a.tar /tmp/k.p12", want: "kept: "},
 		{script: exported + "/tmp/k.p12; cat /tmp/k.p12 > /out/a", want: "kept: /tmp/k.p12"},
 		{script: exported + "/out/k.p12 -legacy", want: "kept: -legacy"},
