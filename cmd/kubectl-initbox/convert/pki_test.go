@@ -183,6 +183,7 @@ func TestTrustBundle(t *testing.T) {
 		{script: "cp /etc/ssl/cert.pem /out/ca.crt; echo x > /out/ca.crt; cat /certs/ca.crt >> /out/ca.crt", want: "kept: what is in it is not known"},
 		{script: "echo > /out/a; for f in /certs/*; do cat $f >> /out/a; echo >> /out/a; done", want: "kept: /certs/*: added to a file"},
 		{script: "for f in /certs/*.crt; do cat $f >> /out/a; done", want: "kept: /out/a: what is in it is not known"},
+		{script: "install -m 600 /certs/a.crt /out/a.crt; cat /certs/b.crt >> /out/a.crt", want: "kept: /out/a.crt: what is in it is not known"},
 		{script: "cp /certs/a.txt /out/a; echo >> /out/a", want: "kept: /out/a: >> of a file"},
 		{script: "cp /etc/ssl/cert.pem /out/ca.crt; echo x >> /out/ca.crt", want: "kept: /out/ca.crt: >> of a file"},
 		{script: "umask 077; cat /etc/ssl/cert.pem /certs/ca.crt > /out/ca.crt", want: "kept: umask 077"},

@@ -185,7 +185,7 @@ func (k *files) copiedFile(c copying, from, to location, into bool, s Step) {
 	}
 	maps.DeleteFunc(k.contents, func(name string, _ content) bool { return replaced(name) })
 	maps.DeleteFunc(k.stores, func(name string, _ store) bool { return replaced(name) })
-	if !c.recursive && from.pattern == "" && !c.noOverwrite && !c.update && (from.mount == nil || from.mount.ReadOnly || from.projected()) {
+	if !c.recursive && from.pattern == "" && !c.noOverwrite && !c.update && (c.mode == "" || c.mode == "mode=0644") && (from.mount == nil || from.mount.ReadOnly || from.projected()) {
 		k.stores[to.value] = store{from: &from, step: "copy " + s.Args[0]}
 	}
 	if mode, ok := from.keyMode(); !ok || mode&^0o022 != 0o644 || c.recursive || c.mode != "" || c.noOverwrite || c.update {
