@@ -166,15 +166,14 @@ func (e *env) inspect() (Inspected, error) {
 		e.addTranslated(&one)
 	}
 	if e.name == waitForServiceName {
-		var checks []waitfor.Check
 		one.Args = nil
 		for _, t := range e.targetsRead {
 			one.Args = append(one.Args, t.Text)
 			if t.Check != nil {
-				checks = append(checks, t.Check)
+				needs, _ := waitfor.Permissions([]waitfor.Check{t.Check}) // of a kind that it cannot know, it asks the API server
+				one.Needs = append(one.Needs, needs...)
 			}
 		}
-		one.Needs, _ = waitfor.Permissions(checks) // of a kind that it cannot know, it asks the API server
 	}
 	return one, nil
 }

@@ -66,6 +66,7 @@ func TestInspect(t *testing.T) {
 		{"copy /none:/config --once /none/x", "copy once=/none/x [/none:/config] 5m0s"},
 		{"prepare /data#owner=app -- copy /a:/b -- /bin/true", "prepare [/data#owner=app] 5m0s; copy [/a:/b] 5m0s runs /bin/true"},
 		{"sysctl --file /none vm.max_map_count=1", "sysctl file=/none [vm.max_map_count=1] 5m0s"},
+		{"wait-for-service k8s:widget/w k8s:job/migrate", "wait-for-service [k8s:widget/w k8s:job/migrate] 5m0s needs list,watch jobs migrate needs list pods "},
 		{"kube-get k8s:secret/db#key=password /out/password", "kube-get [k8s:secret/db#key=password /out/password] 5m0s needs get secrets db"},
 		{"generate password /none/x", "generate [password /none/x] 5m0s"},
 		{"trust-bundle roots /none --pem /trust/ca.crt", "trust-bundle pem=/trust/ca.crt [roots /none] 5m0s"},

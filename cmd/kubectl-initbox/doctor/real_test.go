@@ -44,7 +44,7 @@ func TestReal(t *testing.T) {
 		}
 	}
 	create(waiting("web", `wait-for-service, "postgres://pgg/shop", "k8s:job/migrat", "k8s:pods?selector=app=web"`, "volumes: [{name: v, configMap: {name: zoo-setting}}]"))
-	create(waiting("kinds", `wait-for-service, "k8s:widget/w", "k8s:widgets.example.test/w"`))
+	create(waiting("kinds", `wait-for-service, "k8s:widget/w", "k8s:job/migrate"`))
 	create(strings.Replace(waiting("unstarted", "sleep, 1h", "volumes: [{name: v, configMap: {name: zoo-setting}}, {name: s, secret: {secretName: login, items: [{key: usr, path: u}]}}]"),
 		"state: {running: {startedAt: \""+ago(60e9)+"\"}}", "state: {waiting: {reason: PodInitializing}}", 1))
 	create(`apiVersion: v1
@@ -97,7 +97,7 @@ metadata: {name: zoo-settings, namespace: shop}`)
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"Pod shop/web: Init:0/1 for ", "no Service pgg in shop; near: pg (1 ready endpoint)", "no Job migrat in namespace shop; near: migrate", "the cluster has no kind widget ", "the cluster has no kind widgets.example.test ",
+		"Pod shop/web: Init:0/1 for ", "no Service pgg in shop; near: pg (1 ready endpoint)", "no Job migrat in namespace shop; near: migrate", "the cluster has no kind widget ", "shop/default may not list or watch jobs.batch in namespace shop",
 		"1 Pod of 3 in namespace shop match the labels", "shop/default may not list or watch jobs.batch, pods in namespace shop", "event Odd", "something is odd",
 		"no ConfigMap zoo-setting in shop; near: zoo-settings", "Secret login has no key usr; it has password, user",
 	} {
