@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -59,7 +60,7 @@ func (d *doctor) service(ctx context.Context, p *Pod, about string, a address, n
 	case podsKnown && len(pods) == 0:
 		p.add(d.noPods(ctx, about, s))
 	case mismatched(port, pods):
-		p.add(Finding{About: about, Text: fmt.Sprintf("Service %s targets the port named %q, which no container of its Pods has; they have %s", name, port.TargetPort.StrVal, containerPorts(pods)),
+		p.add(Finding{About: about, Text: fmt.Sprintf("Service %s targets the port named %q, which no container of its Pods has; they have %s", name, port.TargetPort.StrVal, cmp.Or(strings.Join(containerPorts(pods), ", "), "none")),
 			Fix: fmt.Sprintf("kubectl edit service %s -n %s", name, namespace), Pods: d.descend(ctx, pods, depth)})
 	default:
 		f := Finding{About: about, Text: fmt.Sprintf("Service %s in %s has no ready endpoint", name, namespace)}
@@ -214,32 +215,21 @@ func (d *doctor) behind(ctx context.Context, s *corev1.Service) ([]corev1.Pod, b
 }
 
 func mismatched(port *corev1.ServicePort, pods []corev1.Pod) bool {
-	if port == nil || port.TargetPort.Type != intstr.String {
-		return false
-	}
-	return !strings.Contains(" "+containerPorts(pods)+",", fmt.Sprintf(" %s,", port.TargetPort.StrVal))
+	return port != nil && port.TargetPort.Type == intstr.String && !slices.Contains(containerPorts(pods), port.TargetPort.StrVal)
 }
 
 // containerPorts returns the names, or else the numbers, of the ports of Pods.
-func containerPorts(pods []corev1.Pod) string {
-	var names []string
+func containerPorts(pods []corev1.Pod) (names []string) {
 	for _, p := range pods {
 		for _, c := range p.Spec.Containers {
 			for _, port := range c.Ports {
-				name := port.Name
-				if name == "" {
-					name = strconv.Itoa(int(port.ContainerPort))
-				}
-				if !slices.Contains(names, name) {
+				if name := cmp.Or(port.Name, strconv.Itoa(int(port.ContainerPort))); !slices.Contains(names, name) {
 					names = append(names, name)
 				}
 			}
 		}
 	}
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // noPods says why a selector matches no Pod: what should run them is scaled down, or has other labels.
