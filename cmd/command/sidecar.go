@@ -39,6 +39,9 @@ type sidecarFlags struct {
 	probe probeFlags
 	touch string
 
+	signalText string
+	signal     *sidecar.Signal
+
 	url, method, body, success string
 	credentials                credentialFlags
 	timeout                    time.Duration
@@ -56,6 +59,7 @@ func (s *sidecarFlags) flags(t sidecarTexts) []cli.Flag {
 	}
 	return append([]cli.Flag{
 		textFlag("touch", "`FILE` to write "+t.revision+" to, and to touch, when "+t.changed, categoryResult, &s.touch),
+		textFlag("signal", "with --watch, `NAME:PROCESS`: send a signal to a program in the Pod, as in HUP:nginx, when "+t.changed+"; needs shareProcessNamespace: true", categoryResult, &s.signalText),
 		textFlag("webhook-url", "`URL` to call when "+t.changed+with+"; may refer to secrets", categoryResult, &s.url),
 		textFlag("webhook-method", "`METHOD` for --webhook-url (default POST)", categoryResult, &s.method),
 		textFlag("webhook-body", "`TEXT` to send to it, not secret; application/json if it is JSON", categoryResult, &s.body),
@@ -109,7 +113,7 @@ func (p *probeFlags) check() error {
 
 // check refuses flags that need another one, and values that cannot be right.
 func (s *sidecarFlags) check(c *cli.Context) error {
-	pairs := [][2]string{{"http", "watch"}, {"startup-probe", "watch"}, {"webhook-user", "webhook-password-file"}, {"webhook-password-file", "webhook-user"}}
+	pairs := [][2]string{{"http", "watch"}, {"startup-probe", "watch"}, {"signal", "watch"}, {"webhook-user", "webhook-password-file"}, {"webhook-password-file", "webhook-user"}}
 	for _, flag := range []string{"method", "body", "user", "header-file", "ca-file", "insecure", "success-status", "timeout"} {
 		pairs = append(pairs, [2]string{"webhook-" + flag, "webhook-url"})
 	}
@@ -118,6 +122,12 @@ func (s *sidecarFlags) check(c *cli.Context) error {
 	}
 	if c.IsSet("watch") && s.watch < minWatch {
 		return usagef("--watch %v: want at least %v", s.watch, minWatch)
+	}
+	if s.signalText != "" {
+		var err error
+		if s.signal, err = sidecar.ParseSignal(s.signalText); err != nil {
+			return usagef("--signal %s: %w", s.signalText, err)
+		}
 	}
 	return s.probe.check()
 }
@@ -154,7 +164,7 @@ func (s *sidecarFlags) files() map[string]string {
 
 // options returns what the flags say; hook is that of webhook.
 func (s *sidecarFlags) options(hook *sidecar.Webhook) sidecar.Options {
-	return sidecar.Options{HTTP: s.probe.http, File: s.probe.file, Touch: s.touch, Webhook: hook}
+	return sidecar.Options{HTTP: s.probe.http, File: s.probe.file, Touch: s.touch, Signal: s.signal, Webhook: hook}
 }
 
 // stay looks, and looks again, as [sidecar.Run] does, until a signal comes. first, which ends at the deadline, limits

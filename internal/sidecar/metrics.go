@@ -143,7 +143,7 @@ func (l *loop) metrics() []Family {
 	all := []Family{
 		{"initbox_build_info", "gauge", "The subcommand and the version of initbox.", []Sample{{Labels: []string{"command", l.Command, "version", l.Version}, Value: 1}}},
 		{"initbox_attempts_total", "counter", "Attempts to bring everything up to date, by result: changed, unchanged or failed.", Counts("result", t.looks)},
-		{"initbox_failures_total", "counter", "Failed attempts, and failed calls of the webhook, by class of the failure.", Counts("class", t.failures)},
+		{"initbox_failures_total", "counter", "Failed attempts, signals and calls of the webhook, by class of the failure.", Counts("class", t.failures)},
 		{"initbox_attempt_duration_seconds", "histogram", "How long the attempts took.", buckets},
 	}
 	if !l.succeeded.IsZero() {

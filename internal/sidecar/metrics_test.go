@@ -47,7 +47,7 @@ initbox_build_info{command="test",version="1\"\\"} 1
 initbox_attempts_total{result="changed"} 2
 initbox_attempts_total{result="failed"} 3
 initbox_attempts_total{result="unchanged"} 1
-# HELP initbox_failures_total Failed attempts, and failed calls of the webhook, by class of the failure.
+# HELP initbox_failures_total Failed attempts, signals and calls of the webhook, by class of the failure.
 # TYPE initbox_failures_total counter
 initbox_failures_total{class="refused"} 2
 initbox_failures_total{class="unexpected answer"} 1

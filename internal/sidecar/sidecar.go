@@ -44,6 +44,7 @@ type Options struct {
 	File    string   // that exists once the first look has succeeded; "" for none
 	Touch   string   // the file that is written after each change; "" for none
 	Webhook *Webhook // that is called after each change; nil for none
+	Signal  *Signal  // that is sent after each change; nil for none
 	Tell    bool     // call the webhook after the first look, even if it has changed nothing
 
 	// Started, if set, is called when the first look has succeeded, before other containers are notified of it.
@@ -114,8 +115,8 @@ func Run(ctx context.Context, o Options, every time.Duration, look func(ctx cont
 	}
 	o.Log.Info(Staying)
 	for {
-		if l.owed {
-			l.call(ctx)
+		if l.owed || l.unsent {
+			l.tell(ctx)
 		}
 		if l.wait(ctx) != nil {
 			return nil
@@ -133,6 +134,7 @@ type loop struct {
 	look    func(context.Context) (string, bool, error)
 	pending bool   // the file was not touched since the last change
 	owed    bool   // the webhook was not called since the last change
+	unsent  bool   // the signal was not sent since the last change
 	fails   int    // of looks and the webhook, without a success between them
 	logged  string // the last warning
 
@@ -156,6 +158,7 @@ func (l *loop) once(ctx context.Context) error {
 	revision, news, err := l.look(ctx)
 	l.pending = l.pending || news
 	l.owed = l.owed || news && l.Webhook != nil
+	l.unsent = l.unsent || news && l.Signal != nil
 	if err == nil && l.Touch != "" {
 		err = Touch(l.Touch, revision, l.pending)
 	}
@@ -190,31 +193,41 @@ func (l *loop) once(ctx context.Context) error {
 	return err
 }
 
-// call calls the webhook.
-func (l *loop) call(ctx context.Context) {
-	limit, cancel := context.WithTimeout(ctx, webhookTries*l.Webhook.Timeout)
-	defer cancel()
-	err := l.Webhook.Call(limit, l.revision)
-	l.owed = err != nil
+// tell notifies others of a change: by the signal, and by the webhook.
+func (l *loop) tell(ctx context.Context) {
+	var unsent, uncalled error
+	if l.unsent {
+		unsent = l.Signal.Send(l.Log)
+		l.unsent = unsent != nil
+	}
+	called := l.owed
+	if called {
+		limit, cancel := context.WithTimeout(ctx, webhookTries*l.Webhook.Timeout)
+		defer cancel()
+		uncalled = l.Webhook.Call(limit, l.revision)
+		l.owed = uncalled != nil
+	}
 	if ctx.Err() != nil {
 		return
 	}
 	l.mu.Lock()
-	if err == nil {
-		l.tally.calls["success"]++
-	} else {
-		l.fails++
-		l.tally.calls["error"]++
-		l.tally.failures[class(err)]++
+	if called {
+		l.tally.calls[map[bool]string{true: "success", false: "error"}[uncalled == nil]]++
+	}
+	for _, err := range []error{unsent, uncalled} {
+		if err != nil {
+			l.fails++
+			l.tally.failures[class(err)]++
+		}
 	}
 	l.mu.Unlock()
-	l.warn(err)
+	l.warn(errors.Join(unsent, uncalled))
 }
 
 // warn logs an error once, and again if its text differs.
 func (l *loop) warn(err error) {
 	switch {
-	case err == nil && !l.owed:
+	case err == nil && !l.owed && !l.unsent:
 		l.logged = ""
 	case err != nil && err.Error() != l.logged:
 		l.logged = err.Error()
