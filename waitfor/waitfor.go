@@ -31,7 +31,7 @@ func All(ctx context.Context, o target.Options, checks ...target.Check) error {
 	}
 	together.Start(ctx)
 	return wait.All(ctx, wait.Options{
-		Need: o.Need, AttemptTimeout: o.AttemptTimeout, StableFor: o.StableFor, Seed: o.Seed, Goal: goal, Log: o.Log,
+		Need: o.Need, AttemptTimeout: o.AttemptTimeout, StableFor: o.StableFor, Seed: o.Seed, Goal: goal, Log: o.Log, Notice: o.Notice,
 	}, all...)
 }
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"maps"
@@ -88,6 +89,7 @@ func (e *env) commonFlags(command string) []cli.Flag {
 type waitFlags struct {
 	o     waitfor.Options // what flags set directly
 	any   bool
+	tells bool // by Events
 	names resolverFlags
 }
 
@@ -98,6 +100,7 @@ func (w *waitFlags) flags() []cli.Flag {
 		&cli.BoolFlag{Name: "gone", Usage: "wait until the targets are gone", Category: categoryWait, Destination: &w.o.Gone},
 		durationFlag("stable-for", "how long targets must stay ready without interruption", categoryWait, &w.o.StableFor),
 		attemptTimeoutFlag(&w.o.AttemptTimeout),
+		onFlag("events", "write an Event of the Pod, for kubectl describe pod, once a wait has lasted 30s, when its reason changes, and at its end; needs the Pod's UID, and a Role that initbox rbac prints", categoryWait, &w.tells),
 	}, w.names.flags()...)
 }
 
@@ -111,6 +114,9 @@ func attemptTimeoutFlag(dst *time.Duration) cli.Flag {
 func (w *waitFlags) options(c *cli.Context, e *env, n int) (waitfor.Options, error) {
 	o := w.o
 	o.Getenv, o.Seed, o.Log = os.Getenv, podinfo.Seed(), e.log
+	if w.tells {
+		e.needs = append(e.needs, eventsNeed)
+	}
 	err := w.checkMin(c.IsSet("min"), n)
 	if err != nil {
 		return o, err
@@ -120,6 +126,16 @@ func (w *waitFlags) options(c *cli.Context, e *env, n int) (waitfor.Options, err
 	}
 	o.Resolver, err = w.names.resolver(e)
 	return o, err
+}
+
+// all waits for the checks, and writes Events meanwhile if the flags ask for them.
+func (w *waitFlags) all(ctx context.Context, e *env, o waitfor.Options, checks []waitfor.Check) error {
+	if w.tells {
+		events := e.newEvents()
+		defer events.close()
+		o.Notice = events.notice
+	}
+	return waitfor.All(ctx, o, checks...)
 }
 
 // checkMin refuses a number of targets that cannot be enough of n.

@@ -174,6 +174,7 @@ func (e *env) inspect() (Inspected, error) {
 				one.Needs = append(one.Needs, needs...)
 			}
 		}
+		one.Needs = append(one.Needs, e.needs...)
 	}
 	return one, nil
 }

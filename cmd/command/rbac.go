@@ -53,7 +53,9 @@ Examples:
 			switch {
 			case other == nil:
 				o := waitfor.Options{Getenv: os.Getenv, Gone: wait.o.Gone, Settings: settings(c, waitfor.Kinds()...)}
-				needs, err = e.needsOfTargets(c, o)
+				if needs, err = e.needsOfTargets(c, o); wait.tells {
+					needs = append(needs, eventsNeed)
+				}
 			case slices.Contains(asking, other.Name):
 				needs, err = e.needsOfStep(c.Context, other, flags)
 			}
@@ -104,7 +106,7 @@ const rbacName = "rbac"
 
 // asking are the subcommands, apart from wait-for-service, that may send requests to the API server. Their checks set
 // step.needs.
-var asking = []string{"generate", kubeGetName, trustBundleName}
+var asking = []string{"generate", kubeGetName, trustBundleName, "wait-for-dns"}
 
 // otherStep returns the subcommand, if it is not wait-for-service, whose command line rbac is to read. The flags are
 // rbac's own.

@@ -65,7 +65,7 @@ Examples:
 				return nil, err
 			}
 			return func(ctx context.Context) error {
-				if err := waitfor.All(ctx, o, checks...); err != nil {
+				if err := wait.all(ctx, e, o, checks); err != nil {
 					return err
 				}
 				if err := e.writeAnswers(printed, output, follow, checks); err != nil {

@@ -36,7 +36,7 @@ func waitForService(e *env) *cli.Command {
 			if err != nil {
 				return nil, err
 			}
-			return func(ctx context.Context) error { return waitfor.All(ctx, o, checks...) }, nil
+			return func(ctx context.Context) error { return wait.all(ctx, e, o, checks) }, nil
 		}),
 	}
 }

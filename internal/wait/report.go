@@ -24,8 +24,9 @@ type report struct {
 	stable  time.Duration
 	targets []*targetState
 
-	mu     sync.Mutex
-	logged map[string]bool // urgent hints
+	mu      sync.Mutex
+	logged  map[string]bool // urgent hints
+	noticed string          // the text of the last notice; "" for none
 }
 
 // targetState is the state of one target. Its found method is the target's [poll.Policy.Notify].
@@ -184,6 +185,49 @@ func (r *report) summary() {
 	}
 	if more := len(missing) - words.MaxNamed; more > 0 {
 		r.log.Warn(fmt.Sprintf("%s: and %d more", still, more))
+	}
+}
+
+// notice calls f with what is missing, if the reasons are news.
+func (r *report) notice(f func(text string, over, ready bool)) {
+	if f == nil {
+		return
+	}
+	missing := r.missing()
+	var reasons []string
+	for _, t := range missing[:min(len(missing), words.MaxNamed)] {
+		t.mu.Lock()
+		text := t.name + ": no attempt has finished yet"
+		switch {
+		case t.failure != nil:
+			text = t.says()
+		case t.ready:
+			text = t.name + ": " + t.goal + ", but not for long enough"
+		}
+		t.mu.Unlock()
+		reasons = append(reasons, text)
+	}
+	text := r.count(missing) + ": " + strings.Join(reasons, "; ")
+	r.mu.Lock()
+	news := text != r.noticed
+	r.noticed = text
+	r.mu.Unlock()
+	if news {
+		f("waiting for "+words.Seconds(time.Since(r.start))+", "+text, false, false)
+	}
+}
+
+// noticeEnd calls f at the end of a wait that it was called for before.
+func (r *report) noticeEnd(f func(text string, over, ready bool), err error) {
+	r.mu.Lock()
+	noticed := r.noticed != ""
+	r.mu.Unlock()
+	switch {
+	case f == nil || !noticed:
+	case err == nil:
+		f(r.targets[0].goal+" after "+words.Seconds(time.Since(r.start)), true, true)
+	default:
+		f(err.Error(), true, false)
 	}
 }
 

@@ -41,7 +41,12 @@ type Options struct {
 	StableFor      time.Duration        // how long a check must be ready without interruption
 	Seed           uint64               // makes the pauses of this Pod differ from those of others
 	Goal           func(c Check) string // what is waited for, one adjective; ready if nil
-	Log            *slog.Logger         // nil discards
+
+	// Notice, if set, is called for a wait that is longer than until its first summary: with why, again when that has
+	// changed by a later summary, and at the end, with whether it was successful.
+	Notice func(text string, over, ready bool)
+
+	Log *slog.Logger // nil discards
 }
 
 func (o Options) goal(c Check) string {
@@ -72,10 +77,14 @@ func All(ctx context.Context, o Options, checks ...Check) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	report := newReport(o, need, checks)
-	go poll.Every(ctx, summaryPeriod, func() {
-		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Second { // otherwise the final message follows at once
-			report.summary()
-		}
+	var summaries sync.WaitGroup
+	summaries.Go(func() {
+		poll.Every(ctx, summaryPeriod, func() {
+			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Second { // otherwise the final message follows at once
+				report.summary()
+				report.notice(o.Notice)
+			}
+		})
 	})
 
 	var (
@@ -107,10 +116,14 @@ func All(ctx context.Context, o Options, checks ...Check) error {
 		})
 	}
 	wg.Wait()
-	if ready >= need {
-		return nil
+	var err error
+	if ready < need {
+		err = report.notReady(context.Cause(ctx))
 	}
-	return report.notReady(context.Cause(ctx))
+	cancel(nil)
+	summaries.Wait()
+	report.noticeEnd(o.Notice, err)
+	return err
 }
 
 var (

@@ -27,6 +27,8 @@ type Options struct {
 	StableFor      time.Duration // how long a target must be ready without interruption
 	Seed           uint64        // makes the pauses of this Pod differ from those of others
 	Log            *slog.Logger  // nil discards
+
+	Notice func(text string, over, ready bool) // see wait.Options
 }
 
 // A Sharer is a [Check] that shares something with other checks of a wait. Share is called once, before the first
