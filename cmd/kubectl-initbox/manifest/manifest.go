@@ -154,13 +154,17 @@ func (f *File) add(objects []*Object, node *yaml.Node, depth int) ([]*Object, er
 	return append(objects, o), nil
 }
 
-// podPaths are where an object may have the specification of a Pod. Custom resources, such as Argo's
-// Rollout, have the same paths.
+// podPaths are where an object may have the specification of a Pod. Custom resources, such as Argo's Rollout, have the
+// same paths, or those of the operator for Elasticsearch: of Kibana and Logstash, and of Beats
+// (https://www.elastic.co/docs/reference/cloud-on-k8s/main).
 var podPaths = [][]string{
 	{"spec"},
 	{"spec", "template", "spec"},
 	{"spec", "jobTemplate", "spec", "template", "spec"},
 	{"template", "spec"}, // PodTemplate
+	{"spec", "podTemplate", "spec"},
+	{"spec", "deployment", "podTemplate", "spec"},
+	{"spec", "daemonSet", "podTemplate", "spec"},
 }
 
 func (o *Object) readPod() *Pod {

@@ -39,6 +39,10 @@ items:
   kind: CronJob
   metadata: {generateName: nightly-}
   spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: main, image: app}]}}}}}
+- apiVersion: beat.k8s.elastic.co/v1beta1
+  kind: Beat
+  metadata: {name: files}
+  spec: {type: filebeat, deployment: {podTemplate: {spec: {initContainers: [{name: load, image: app}]}}}}
 `
 	objects, err := Read("all.yaml", strings.NewReader(text))
 	if err != nil {
@@ -48,7 +52,7 @@ items:
 	for _, o := range objects {
 		names = append(names, o.String())
 	}
-	if got, want := strings.Join(names, " "), "shop/Pod/a Deployment/web Service/web CronJob/nightly-"; got != want {
+	if got, want := strings.Join(names, " "), "shop/Pod/a Deployment/web Service/web CronJob/nightly- Beat/files"; got != want {
 		t.Fatalf("objects: %s, want %s", got, want)
 	}
 	web := objects[1].Pod
@@ -64,6 +68,9 @@ items:
 	}
 	if objects[2].Pod != nil || objects[3].Pod.Path != "spec.jobTemplate.spec.template.spec" {
 		t.Error("Pods of Service and CronJob")
+	}
+	if load := objects[4].Pod.Containers[0]; load.Path() != "spec.deployment.podTemplate.spec.initContainers[0]" {
+		t.Errorf("init container of a Beat: %s", load.Path())
 	}
 	_, err = Read("bad.yaml", strings.NewReader("a: b\n\tc: d\n"))
 	if err == nil || !strings.Contains(err.Error(), "bad.yaml:2: not YAML: found a tab") {
