@@ -396,7 +396,7 @@ var special = []string{"PATH", "IFS", "HOME", "CDPATH", "ENV", "BASH_ENV", "PWD"
 var readByTools = lazy.Regexp(`^(PG|MYSQL|MARIADB|REDIS|CURL|WGET|GIT|SSL|KUBE|JAVA|ETCD|VAULT|CONSUL|AWS|GOOGLE|AZURE|KAFKA|CQL|MONGO|RABBIT|https?_|HTTPS?_|no_|NO_|ALL_|TAR|GZIP|POSIX|LC_|LANG|TZ)`)
 
 func (p *parser) assign(a *syntax.Assign) error {
-	if a.Append || a.Index != nil || a.Array != nil || a.Naked || a.Name == nil {
+	if a.Append || a.Index != nil || a.Array != nil && p.o.Program != "bash" || a.Naked || a.Name == nil {
 		return refuse(a, "a variable of this form")
 	}
 	name := a.Name.Value
@@ -427,6 +427,9 @@ func length(w Word) (n int) {
 
 // assigned returns the value that a variable gets.
 func (p *parser) assigned(a *syntax.Assign) (value, error) {
+	if a.Array != nil {
+		return p.array(a.Array)
+	}
 	if a.Value == nil {
 		return value{word: Word{}}, nil
 	}
@@ -460,6 +463,22 @@ func (p *parser) assigned(a *syntax.Assign) (value, error) {
 	p.aborts = p.aborts || p.errexit
 	p.outputs[call] = refuse(sub, "the output of a command")
 	return value{output: call}, nil
+}
+
+// array returns the value of (A B …).
+func (p *parser) array(x *syntax.ArrayExpr) (value, error) {
+	words := make([]*syntax.Word, 0, len(x.Elems))
+	for _, e := range x.Elems {
+		if e.Index != nil || e.Value == nil {
+			return value{}, refuse(x, "an array with indices")
+		}
+		words = append(words, e.Value)
+	}
+	list, err := p.expand(words)
+	if err == nil && (len(list) == 0 || slices.ContainsFunc(list, hasGlob)) {
+		err = refuse(x, "an array whose elements are not known")
+	}
+	return value{list: list}, err
 }
 
 // onlyPart returns the only part of a word, without quotes, or nil.
@@ -558,7 +577,7 @@ func (p *parser) simple(s *syntax.Stmt, cmd *syntax.CallExpr) (*Call, error) {
 			continue
 		}
 		v := p.vars[exported]
-		if v.why != "" || v.output != nil || v.status != nil || v.counts != nil || v.count {
+		if v.why != "" || v.output != nil || v.status != nil || v.counts != nil || v.count || v.list != nil {
 			return nil, refuse(s, "the value of the variable "+exported+", which it may read, is not known")
 		}
 		call.Set = append(call.Set, Assignment{exported, v.word})

@@ -108,6 +108,7 @@ func (s state) clone() state {
 // value is what a variable of the script holds. At most one field is set.
 type value struct {
 	word   Word
+	list   []Word // of an array
 	why    string // why it is not known
 	output *Call  // what this command prints
 	status *Cond  // whether this succeeded ($? of it)

@@ -358,15 +358,32 @@ func TestParse(t *testing.T) {
 func TestBash(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
-		"for i in {1..30}; do a && break; sleep 1; done":                 "until (a) every 1s 30 times",
-		"until (echo > /dev/tcp/db/5432); do sleep 1; done":              "until (echo >/dev/tcp/db/5432) every 1s",
-		"until </dev/tcp/db/5432; do sleep 1; done":                      "until (: </dev/tcp/db/5432) every 1s",
-		"until (exec 3<>/dev/tcp/db/5432) &>/dev/null; do sleep 1; done": "until (: </dev/tcp/db/5432) every 1s",
-		"until timeout 1 bash -c '</dev/tcp/db/5432'; do sleep 1; done":  "until (: </dev/tcp/db/5432) every 1s",
-		`while [[ "$(a)" != "ok" ]]; do sleep 1; done`:                   "until not (a) != ok every 1s",
-		"i=0; until a; do ((i++)); [[ $i -gt 5 ]] && exit 1; done":       "until (a) 6 times or fail",
+		"for i in {1..30}; do a && break; sleep 1; done":                         "until (a) every 1s 30 times",
+		"until (echo > /dev/tcp/db/5432); do sleep 1; done":                      "until (echo >/dev/tcp/db/5432) every 1s",
+		"until </dev/tcp/db/5432; do sleep 1; done":                              "until (: </dev/tcp/db/5432) every 1s",
+		"until (exec 3<>/dev/tcp/db/5432) &>/dev/null; do sleep 1; done":         "until (: </dev/tcp/db/5432) every 1s",
+		"until timeout 1 bash -c '</dev/tcp/db/5432'; do sleep 1; done":          "until (: </dev/tcp/db/5432) every 1s",
+		`while [[ "$(a)" != "ok" ]]; do sleep 1; done`:                           "until not (a) != ok every 1s",
+		"i=0; until a; do ((i++)); [[ $i -gt 5 ]] && exit 1; done":               "until (a) 6 times or fail",
+		`l=(x "y z"); for h in "${l[@]}"; do until a $h; do sleep 1; done; done`: "until (a x) every 1s; until (a y z) every 1s",
+		`l=(x "y z"); a ${l[@]} "${l[@]}" "-${l[@]}-"`:                           `(a x y z x "y z" -x "y z-")`,
+		`l=(x); a $l`:              "error: $l: an array as one word",
+		`l=(x); a ${l:-y}`:         "error: an array as one word",
+		`l=(x); a "${l[0]}"`:       "error: an expansion of this form",
+		`l=(x); a "${l[*]}"`:       "error: an expansion of this form",
+		`l=(x); a ${#l[@]}`:        "error: an expansion of this form",
+		`l=([1]=x); a ${l[@]}`:     "error: an array with indices",
+		`l=(*); a ${l[@]}`:         "error: an array whose elements are not known",
+		`l=(x); l+=(y); a ${l[@]}`: "error: a variable of this form",
+		`IP=(x); a ${IP[@]}`:       "error: the value of the variable IP",
 	} {
 		script_, err := Parse(script, Options{Program: "bash", Lookup: lookup})
+		if why, refused := strings.CutPrefix(want, "error: "); refused {
+			if err == nil || !strings.Contains(err.Error(), why) {
+				t.Errorf("%s: %v, want %s", script, err, why)
+			}
+			continue
+		}
 		if err != nil {
 			t.Errorf("%s: %v", script, err)
 		} else if got := notation(script_.Body); got != want {

@@ -281,6 +281,9 @@ func unescape(text, only string) string {
 
 // parameter adds the value of $NAME and its like.
 func (p *parser) parameter(f *fields, w *syntax.Word, param *syntax.ParamExp, quoted, split bool) error {
+	if list := p.elements(param); list != nil && split && len(w.Parts) == 1 {
+		return p.eachWord(f, list, quoted)
+	}
 	if param.Param == nil || param.Excl || param.Length || param.Width || param.Index != nil || param.Slice != nil || param.Repl != nil ||
 		param.Names != 0 || len(param.Modifiers) > 0 || param.Flags != nil || param.NestedParam != nil || param.IsSet {
 		return refuse(param, "an expansion of this form")
@@ -304,7 +307,20 @@ func (p *parser) allParameters(f *fields, n syntax.Node, quoted bool) error {
 	if len(p.parameters) == 0 {
 		return nil
 	}
-	for i, w := range p.parameters[1:] {
+	return p.eachWord(f, p.parameters[1:], quoted)
+}
+
+// elements returns the list that ${NAME[@]} stands for, or nil.
+func (p *parser) elements(param *syntax.ParamExp) []Word {
+	index, ok := param.Index.(*syntax.Word)
+	if !ok || index.Lit() != "@" || param.Param == nil || param.Exp != nil || param.Excl || param.Length || param.Width || param.Slice != nil || param.Repl != nil {
+		return nil
+	}
+	return p.vars[param.Param.Value].list
+}
+
+func (p *parser) eachWord(f *fields, list []Word, quoted bool) error {
+	for i, w := range list {
 		if i > 0 {
 			f.end()
 		}
@@ -439,6 +455,8 @@ func (p *parser) variable(n syntax.Node, name string) (Word, error) {
 		return nil, &countError{name}
 	case v.why != "":
 		return nil, refuse(n, "its value is not known: "+v.why)
+	case v.list != nil:
+		return nil, refuse(n, "an array as one word")
 	case v.output != nil:
 		return nil, refuse(n, "the output of a command, "+v.output.Name)
 	case v.status != nil:
