@@ -166,8 +166,15 @@ func (t fileTest) ifExists(p location, steps []Step) error {
 	return nil
 }
 
-// unlessExists adds the settings that make steps do nothing if the path exists. Only the last step may make the path.
+// unlessExists adds the settings that make steps do nothing if the path exists. Only the last step may make the path:
+// of several downloads, the one that makes it becomes the last.
 func (t fileTest) unlessExists(p location, steps []Step) error {
+	i := slices.IndexFunc(steps, func(s Step) bool { return len(s.Args) == 2 && s.Args[1] == p.text })
+	if i >= 0 && !slices.ContainsFunc(steps, func(s Step) bool { return s.Subcommand != "fetch" }) {
+		guard := steps[i]
+		copy(steps[i:], steps[i+1:])
+		steps[len(steps)-1] = guard
+	}
 	for i := range steps {
 		s := &steps[i]
 		last := i == len(steps)-1
@@ -179,7 +186,7 @@ func (t fileTest) unlessExists(p location, steps []Step) error {
 			s.Args[0] = setting(s.Args[0], "unless="+escapeValue(p.text))
 		case last && s.Subcommand == "fetch" && len(s.Args) == 2 && s.Args[1] == p.text:
 			s.Args[0] = setting(s.Args[0], "no-overwrite")
-		case last && s.Subcommand == "fetch" && len(s.Args) == 2:
+		case s.Subcommand == "fetch" && len(s.Args) == 2 && (last || !within(s.Args[1], p.text) && !within(p.text, s.Args[1])):
 			s.Args[0] = setting(s.Args[0], "unless="+escapeValue(p.text))
 		case last && s.Subcommand == "generate" && (s.Args[1] == p.text || strings.HasPrefix(p.text, s.Args[1]+"/tls.")): // which keeps what is there
 			s.Differs = slices.DeleteFunc(slices.Clone(s.Differs), func(d string) bool { return d == keepsWhatIsThere })
