@@ -87,7 +87,7 @@ func (p *parser) harmless(w *syntax.Word) bool {
 			}
 			return false
 		case *syntax.ParamExp:
-			ok = ok && (n.Exp == nil || n.Exp.Op == syntax.DefaultUnset || n.Exp.Op == syntax.DefaultUnsetOrNull)
+			ok = ok && (n.Exp == nil || !slices.Contains([]syntax.ParExpOperator{syntax.AssignUnset, syntax.AssignUnsetOrNull, syntax.ErrorUnset, syntax.ErrorUnsetOrNull}, n.Exp.Op))
 		case *syntax.ArithmExp:
 			syntax.Walk(n.X, func(n syntax.Node) bool {
 				if unary, is := n.(*syntax.UnaryArithm); is && (unary.Op == syntax.Inc || unary.Op == syntax.Dec) {
@@ -447,8 +447,8 @@ func (p *parser) assigned(a *syntax.Assign) (value, error) {
 		w, err := p.one(a.Value)
 		return value{word: w}, err
 	}
-	if words, err := p.substituted(sub); err == nil && len(words) == 1 {
-		return value{word: words[0]}, nil
+	if text, err := p.substituted(sub); err == nil {
+		return value{word: Word{{Text: text}}}, nil
 	}
 	if !slices.ContainsFunc(sub.Stmts, func(s *syntax.Stmt) bool { return !p.isLog(s) }) {
 		return value{why: "what a command prints"}, nil

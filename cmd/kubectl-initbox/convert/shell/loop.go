@@ -961,11 +961,13 @@ func (p *parser) items(list []*syntax.Word) ([]Word, error) {
 		text := list[0].Lit()
 		first, last, found := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(text, "{"), "}"), "..")
 		if found && strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}") {
-			words, err := seqOutput([]string{first, last}, refuse(list[0], "braces of this form"))
-			if err == nil && len(words) == 0 {
-				err = refuse(list[0], "braces of this form")
+			text, ok := seq([]string{first, last}, nil)
+			if !ok || text == "" || len(text) > maxText {
+				return nil, refuse(list[0], "braces of this form")
 			}
-			return words, err
+			f := &fields{}
+			f.split(text)
+			return f.list, nil
 		}
 	}
 	return p.expand(list)

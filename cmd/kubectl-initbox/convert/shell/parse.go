@@ -380,6 +380,13 @@ func (p *parser) statement(s *syntax.Stmt, rest []*syntax.Stmt, tail bool, c con
 			return nil, false, err
 		}
 		return p.forClause(cmd, rest, tail, c)
+	case *syntax.CaseClause:
+		if c, err = p.outer(s, c); err != nil {
+			return nil, false, err
+		}
+		c.tail = tail && len(rest) == 0
+		all, err = p.caseClause(cmd, c)
+		return all, false, err
 	case *syntax.CallExpr:
 		all, err = p.call(s, cmd, c)
 		return all, false, err

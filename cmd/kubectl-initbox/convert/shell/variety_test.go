@@ -355,9 +355,11 @@ func TestWordVariety(t *testing.T) {
 func (g *generator) words() string {
 	word := func() (text string) {
 		for range 1 + g.IntN(4) {
-			text += g.pick("x", "y/z", "'a b'", `"c  d"`, `\ `, `\"`, `\$HOST`, "$HOST", `"$HOST"`, "$LIST", `"$LIST"`, "$EMPTY", `"$EMPTY"`, "${HOST}", "${UNSET:-u v}",
+			text += g.pick("x", "y/z", "'a b'", `"c  d"`, `\ `, `\"`, `\$HOST`, "$HOST", `"$HOST"`, "$LIST", `"$LIST"`, "$EMPTY", `"$EMPTY"`, "${HOST}", "${UNSET:-u v}", `${UNSET:-"u v"}`, `"${UNSET:-"u v"}"`, "${UNSET:-$LIST}", `${UNSET:-"$LIST"}`,
 				`"${UNSET:-u v}"`, "${EMPTY:-e}", "${EMPTY-e}", "${HOST:-h}", `"$@"`, "$@", "$1", "$2", `"$2"`, "$#", "$V", `"$V"`, "$W", `"$W"`, "$((1+2*3))", "$((N-1))", "$((10/3))",
-				"$(seq 3)", `"$(seq 2)"`, "$(expr 2 + 3)", `"\$V \\ \x \""`, "$DOLLAR", `"$DOLLAR"`, "''", `""`, "-", "x#", "=", "%", "!", "]", "\\\n", `"'"`, "'\"'")
+				"${HOST#d}", `"${LIST##* }"`, "${LIST%% *}", `"${LIST%[a-z]}"`, "${V#?}", "${W%?}", `${HOST:+"x y"}`, "${EMPTY:+x}", "${EMPTY:=z}", "${UNSET:=q r}",
+				"$(basename /a/$HOST.x .x)", "$(dirname a/b/)", "$(echo $HOST$LIST | cut -c2-)", `"$(echo $LIST | cut -d' ' -f2-)"`, "$(echo $LIST | tr a-z A-Z)", "$(printf '%s-%s\n' $LIST)",
+				"$(echo $LIST | awk '{print $2}')", "$(seq 3)", `"$(seq 2)"`, "$(expr 2 + 3)", `"\$V \\ \x \""`, "$DOLLAR", `"$DOLLAR"`, "''", `""`, "-", "x#", "=", "%", "!", "]", "\\\n", `"'"`, "'\"'")
 		}
 		return text
 	}

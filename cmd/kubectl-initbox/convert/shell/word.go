@@ -359,7 +359,7 @@ func (p *parser) addValue(f *fields, v Word, quoted bool) {
 func (p *parser) otherwise(f *fields, w *syntax.Word, param *syntax.ParamExp, quoted, split bool) error {
 	name, op := param.Param.Value, param.Exp.Op
 	if op != syntax.DefaultUnset && op != syntax.DefaultUnsetOrNull {
-		return refuse(param, "an expansion of this form")
+		return p.transformed(f, w, param, quoted, split)
 	}
 	var v Word
 	if _, tracked := p.vars[name]; tracked || !variableName().MatchString(name) {
@@ -401,15 +401,27 @@ func (p *parser) otherwise(f *fields, w *syntax.Word, param *syntax.ParamExp, qu
 	return nil
 }
 
+// defaultValue adds the word of ${NAME:-WORD}, in which quotes mean what they do elsewhere.
 func (p *parser) defaultValue(f *fields, w *syntax.Word, param *syntax.ParamExp, quoted, split bool) error {
 	if param.Exp.Word == nil {
 		return nil
 	}
-	v, err := p.one(param.Exp.Word)
-	if err != nil {
-		return err
+	for _, part := range param.Exp.Word.Parts {
+		lit, plain := part.(*syntax.Lit)
+		_, single := part.(*syntax.SglQuoted)
+		switch {
+		case quoted && (single || plain && strings.Contains(lit.Value, "'")):
+			return refuse(param, "single quotes in double ones")
+		case plain && !quoted && strings.ContainsAny(lit.Value, `\~`):
+			return refuse(param, "a default with a backslash or a ~")
+		case plain && !quoted && split && !pastedName().MatchString(lit.Value):
+			p.addValue(f, Word{{Text: lit.Value}}, false)
+			continue
+		}
+		if err := p.parts(f, w, []syntax.WordPart{part}, quoted, split); err != nil {
+			return err
+		}
 	}
-	p.addValue(f, v, quoted || !split)
 	return nil
 }
 
@@ -467,80 +479,12 @@ func (p *parser) variable(n syntax.Node, name string) (Word, error) {
 
 // substitute adds the output of a command that is known without running it.
 func (p *parser) substitute(f *fields, sub *syntax.CmdSubst, quoted, split bool) error {
-	words, err := p.substituted(sub)
+	text, err := p.substituted(sub)
 	if err != nil {
 		return err
 	}
-	for i, w := range words {
-		if i > 0 {
-			if quoted || !split {
-				f.add(Part{Text: "\n"})
-			} else {
-				f.end()
-			}
-		}
-		f.add(w...)
-	}
+	p.addValue(f, Word{{Text: text}}, quoted || !split)
 	return nil
-}
-
-// substituted returns the lines that a command prints if they are known: of seq.
-func (p *parser) substituted(sub *syntax.CmdSubst) ([]Word, error) {
-	unknown := refuse(sub, "the output of a command")
-	if len(sub.Stmts) != 1 || sub.TempFile || sub.ReplyVar {
-		return nil, unknown
-	}
-	call, ok := sub.Stmts[0].Cmd.(*syntax.CallExpr)
-	if !ok || len(call.Args) == 0 || len(call.Assigns) > 0 || len(sub.Stmts[0].Redirs) > 0 || sub.Stmts[0].Negated || sub.Stmts[0].Background {
-		return nil, unknown
-	}
-	name := call.Args[0].Lit()
-	if name != "seq" || p.functions[name] != nil {
-		return nil, unknown
-	}
-	list, err := p.expand(call.Args[1:])
-	if err != nil {
-		return nil, err
-	}
-	var texts []string
-	for _, w := range list {
-		text, ok := p.known(w)
-		if !ok {
-			return nil, unknown
-		}
-		texts = append(texts, text)
-	}
-	return seqOutput(texts, unknown)
-}
-
-func seqOutput(texts []string, unknown error) ([]Word, error) {
-	first, step, last := 1, 1, 0
-	var numbers []int
-	for _, text := range texts {
-		n, err := strconv.Atoi(text)
-		if err != nil || text != strconv.Itoa(n) {
-			return nil, unknown
-		}
-		numbers = append(numbers, n)
-	}
-	switch len(numbers) {
-	case 1:
-		last = numbers[0]
-	case 2:
-		first, last = numbers[0], numbers[1]
-	case 3:
-		first, step, last = numbers[0], numbers[1], numbers[2]
-	default:
-		return nil, unknown
-	}
-	if step < 1 || last-first > 100000*step {
-		return nil, unknown
-	}
-	var list []Word
-	for n := first; n <= last && len(list) <= maxWords; n += step {
-		list = append(list, Word{{Text: strconv.Itoa(n)}})
-	}
-	return list, nil
 }
 
 // arithmetic returns the value of an expression of known numbers.
