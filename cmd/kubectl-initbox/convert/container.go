@@ -27,6 +27,8 @@ type Change struct {
 	// User is the runAsUser that the container gets: that of the image it had. Nil if it stays as it is.
 	User  *int64
 	Needs bool // it needs permissions at the API server
+	// Hostname says that the container gets the variable HOSTNAME, with the name of the Pod, which was its host name.
+	Hostname bool
 	// Tools is the volume with the program, mounted at the directory of this name, if Inside.
 	Tools string
 }
@@ -58,12 +60,13 @@ func Candidates(p *manifest.Pod) (candidates []*manifest.Container) {
 // Container returns the conversion of an init container into one that runs image. Among the objects are the ConfigMaps
 // that may have its script.
 func Container(c *manifest.Container, image string, objects []*manifest.Object) *Change {
-	known := withEnvFrom(c, objects)
+	known := withHostname(withEnvFrom(c, objects))
 	result, err := read(known, objects)
 	change := &Change{Result: &result}
 	if err == nil {
 		result.Container = known
 		err = change.fill(image)
+		change.Hostname = len(known.Env) > 0 && known.Env[len(known.Env)-1].Name == hostname && !hasVariable(c, hostname) && change.reads(hostname)
 	}
 	result.Container = c
 	if err != nil {
@@ -276,6 +279,37 @@ func withEnvFrom(c *manifest.Container, objects []*manifest.Object) *manifest.Co
 	known := *c
 	known.Env, known.EnvFrom = append(env, c.Env...), nil
 	return &known
+}
+
+// hostname is the variable that the container runtime sets to the host name, but that args cannot name.
+const hostname = "HOSTNAME"
+
+// withHostname returns a copy of the container with the variable HOSTNAME, which the container runtime sets to the name
+// of the Pod, unless the Pod has another host name.
+// https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-hostname-and-subdomain-fields
+func withHostname(c *manifest.Container) *manifest.Container {
+	spec := &c.Pod.Spec
+	fqdn := spec.SetHostnameAsFQDN != nil && *spec.SetHostnameAsFQDN
+	uses := func(text string) bool { return strings.Contains(text, "$("+hostname+")") } // which the kubelet leaves alone
+	if spec.HostNetwork || spec.Hostname != "" || fqdn || len(c.Pod.Object.Name) > 63 || len(c.EnvFrom) > 0 || hasVariable(c, hostname) ||
+		slices.ContainsFunc(slices.Concat(c.Command, c.Args), uses) {
+		return c
+	}
+	known := *c
+	known.Env = append(slices.Clone(c.Env), corev1.EnvVar{Name: hostname, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}})
+	return &known
+}
+
+// hasVariable reports whether the container sets a variable.
+func hasVariable(c *manifest.Container, name string) bool {
+	return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
+}
+
+// reads reports whether the new command line names a variable.
+func (c *Change) reads(name string) bool {
+	return slices.ContainsFunc(c.Words, func(w string) bool {
+		return strings.Contains(w, "$("+name+")") || strings.Contains(w, "${env:"+name+"}") || strings.Contains(w, ".Env."+name)
+	})
 }
 
 var identifier = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)

@@ -251,3 +251,45 @@ func TestMemoryLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestHostname pins that every form of the output has the variable that stands for $(hostname), and that a Pod with
+// another host name is not converted.
+func TestHostname(t *testing.T) {
+	t.Parallel()
+	const pod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  EXTRA: VALUE
+  initContainers:
+  - name: init
+    image: busybox
+    ENV
+    command: [sh, -c, 'mkdir -p /data/$(hostname)']
+    volumeMounts: [{name: data, mountPath: /data}]
+  containers: [{name: main, image: app}]
+  volumes: [{name: data, emptyDir: {}}]
+`
+	for _, env := range []string{"tty: false", "env: [{name: A, value: b}]", "env:\n    - name: A\n      value: b"} {
+		for _, extra := range []string{"restartPolicy: Never", "hostNetwork: true", "hostname: b", "setHostnameAsFQDN: true"} {
+			key, value, _ := strings.Cut(extra, ": ")
+			objects, err := manifest.Read("a.yaml", strings.NewReader(strings.NewReplacer("EXTRA", key, "VALUE", value, "ENV", env).Replace(pod)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			conversion := New(objects, "initbox", nil)
+			if kept := conversion.Changes[0].Verdict == Kept; kept != (key != "restartPolicy") {
+				t.Errorf("%s: %v", extra, conversion.Changes[0].Result)
+			} else if kept {
+				continue
+			}
+			for _, form := range []Output{Diff, Manifest, Patch, Kustomize} {
+				var b strings.Builder
+				if err := conversion.Write(&b, form); err != nil || !strings.Contains(b.String(), "HOSTNAME") || !strings.Contains(b.String(), "metadata.name") {
+					t.Errorf("%s, %s: %v\n%s", env, form, err, b.String())
+				}
+			}
+		}
+	}
+}

@@ -120,6 +120,9 @@ func (e *editor) container(c *Change) {
 	if k2 != nil {
 		e.remove(node, second)
 	}
+	if c.Hostname {
+		e.addItem(node, "env", hostnameOf())
+	}
 	if c.Inside {
 		e.addItem(node, "volumeMounts", toolsMountOf(c))
 	}

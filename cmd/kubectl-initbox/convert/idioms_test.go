@@ -28,6 +28,8 @@ func TestIdioms(t *testing.T) {
 		{"rm -rf /data/*", "prepare /data#empty&name=[^.]* --force"},
 		{"sysctl -w vm.max_map_count=262144", "sysctl vm.max_map_count=262144"},
 		{"sleep 10", "sleep 10s"},
+		{"mkdir -p /data/$(hostname)", "prepare /data/$(HOSTNAME)"},
+		{"D=/data/$HOSTNAME; mkdir -p $D && chmod 700 $D", "prepare /data/$(HOSTNAME)#mode=0700"},
 		{"chown -R 999:999 /data || true", "prepare /data#owner=999:999&recursive&ignore-errors"},
 		{"mkdir -p /data/a; chmod 700 /data/a || true", "prepare /data/a /data/a#mode=0700&ignore-errors"},
 		{"mkdir /data/a || true; chown 9 /data/a || echo no", "prepare /data/a#ignore-errors&owner=9"},
@@ -46,7 +48,8 @@ func TestIdioms(t *testing.T) {
 		{"until nc -z db 5432; do kill 1; done", "-kill"},
 		{"until nc -z db 5432; do sleep 2; done &", "-line 1"},
 		{"mkdir -p /data/a; python3 /fix.py", "-python3"},
-		{"mkdir -p /data/$(hostname)", "-hostname"},
+		{"mkdir -p /data/$(hostname -f)", "-hostname"},
+		{"mkdir -p /data/$(HOSTNAME)", "-HOSTNAME"}, // a command of that name: env has no such variable
 		{"chown app:app /data", "/initbox-tools/initbox prepare /data#owner=app:app"},
 		{"cp -a /data/a /data/b || true", "-its failure is ignored"},
 		{"cd /nowhere && rm -rf lib", "-"},

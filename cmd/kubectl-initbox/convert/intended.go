@@ -135,13 +135,19 @@ func (c *Change) change(container map[string]any) error {
 		context["runAsUser"] = int(*c.User)
 		container["securityContext"] = context
 	}
-	if c.Inside {
-		mount, err := data(toolsMountOf(c))
-		if err != nil {
+	add := func(key string, item *yaml.Node) error {
+		added, err := data(item)
+		items, _ := container[key].([]any)
+		container[key] = append(items[:len(items):len(items)], added)
+		return err
+	}
+	if c.Hostname {
+		if err := add("env", hostnameOf()); err != nil {
 			return err
 		}
-		mounts, _ := container["volumeMounts"].([]any)
-		container["volumeMounts"] = append(mounts[:len(mounts):len(mounts)], mount)
+	}
+	if c.Inside {
+		return add("volumeMounts", toolsMountOf(c))
 	}
 	return nil
 }
@@ -170,6 +176,11 @@ func installContainerOf(c *Change) *yaml.Node {
 		node.Content = append(node.Content, scalar("resources"), resources)
 	}
 	return node
+}
+
+// hostnameOf returns the variable with the name of the Pod.
+func hostnameOf() *yaml.Node {
+	return mapping("name", hostname, "valueFrom", mapping("fieldRef", mapping("fieldPath", "metadata.name")))
 }
 
 func toolsMountOf(c *Change) *yaml.Node { return mapping("name", c.Tools, "mountPath", "/"+c.Tools) }

@@ -186,6 +186,9 @@ func (c *Change) strategic() *yaml.Node {
 	if c.User != nil {
 		put("securityContext", mapping("runAsUser", *c.User))
 	}
+	if c.Hostname {
+		put("env", sequence(hostnameOf()))
+	}
 	if c.Inside {
 		put("volumeMounts", sequence(toolsMountOf(c)))
 	}
@@ -269,6 +272,9 @@ func jsonPatch(o *manifest.Object, changes []*Change) (operations []*yaml.Node) 
 				do("add", at+"/securityContext", mapping("runAsUser", *c.User))
 			}
 		}
+		if c.Hostname {
+			add(c.Container.Node, at, "env", hostnameOf())
+		}
 		if c.Inside {
 			add(c.Container.Node, at, "volumeMounts", toolsMountOf(c))
 		}
@@ -291,6 +297,7 @@ type Entry struct {
 	Command   []string `json:"command,omitempty"` // of initbox
 	Inside    bool     `json:"inside,omitempty"`
 	User      *int64   `json:"runAsUser,omitempty"`
+	Hostname  bool     `json:"hostname,omitempty"` // it gets the variable HOSTNAME, with the name of the Pod
 	Why       string   `json:"why"`
 	Differs   []string `json:"differs,omitempty"`
 	Unused    []string `json:"unused,omitempty"`
@@ -300,7 +307,7 @@ type Entry struct {
 // Entry returns the change in the form of the report.
 func (c *Change) Entry() Entry {
 	e := Entry{
-		Verdict: c.Verdict, Command: c.Words, Inside: c.Inside, User: c.User, Why: c.Why, Differs: c.Differs,
+		Verdict: c.Verdict, Command: c.Words, Inside: c.Inside, User: c.User, Hostname: c.Hostname, Why: c.Why, Differs: c.Differs,
 		Unused: c.Unused, Needs: c.Needs,
 	}
 	if k := c.Container; k.Node != nil {
@@ -358,6 +365,9 @@ func (e Entry) Text() string {
 	}
 	if e.User != nil {
 		say("as", fmt.Sprintf("user %d, as its image ran", *e.User))
+	}
+	if e.Hostname {
+		say("with", "the variable HOSTNAME in env, the name of the Pod")
 	}
 	if e.Why != "" {
 		say("because", e.Why)

@@ -30,7 +30,7 @@ func readScript(program, source string, parameters []string, c *manifest.Contain
 	if err != nil {
 		return Result{}, err
 	}
-	script, err := shell.Parse(text, shell.Options{Program: shellOf(program, c), Parameters: list, Lookup: known})
+	script, err := shell.Parse(text, shell.Options{Program: shellOf(program, c), Parameters: list, Lookup: known, Hostname: hostnameIn(c)})
 	if err != nil {
 		return Result{}, err
 	}
@@ -57,6 +57,14 @@ func readCommand(line []shell.Word, c *manifest.Container) (Result, error) {
 		return Result{}, err
 	}
 	return s.result()
+}
+
+// hostnameIn returns the variable that has what hostname prints, or "".
+func hostnameIn(c *manifest.Container) string {
+	if n := len(c.Env) - 1; n >= 0 && c.Env[n].Name == hostname && lookup(hostname, c).origin == inPod {
+		return hostname
+	}
+	return ""
 }
 
 // stateOf returns what is known of a variable, for the reading of scripts.

@@ -447,8 +447,8 @@ func (p *parser) assigned(a *syntax.Assign) (value, error) {
 		w, err := p.one(a.Value)
 		return value{word: w}, err
 	}
-	if text, err := p.substituted(sub); err == nil {
-		return value{word: Word{{Text: text}}}, nil
+	if w, err := p.substitution(sub); err == nil {
+		return value{word: w}, nil
 	}
 	if !slices.ContainsFunc(sub.Stmts, func(s *syntax.Stmt) bool { return !p.isLog(s) }) {
 		return value{why: "what a command prints"}, nil

@@ -19,6 +19,7 @@ type Options struct {
 	// same way is accepted.
 	Program    string
 	Parameters []Word // $0, $1, …
+	Hostname   string // the variable that has what hostname prints; "" without
 	// Lookup returns what is known of a variable of the container. Without it, nothing is.
 	Lookup func(name string) (text string, state State)
 }

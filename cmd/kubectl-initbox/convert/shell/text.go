@@ -50,6 +50,20 @@ func (p *parser) substituted(sub *syntax.CmdSubst) (string, error) {
 	return strings.TrimRight(text, "\n"), err
 }
 
+// substitution returns the word that $( … ) is: a variable for $(hostname), else what is known without running it.
+func (p *parser) substitution(sub *syntax.CmdSubst) (Word, error) {
+	if len(sub.Stmts) == 1 && p.o.Hostname != "" {
+		s := sub.Stmts[0]
+		call, ok := s.Cmd.(*syntax.CallExpr)
+		alone := ok && len(call.Args) == 1 && len(call.Assigns) == 0 && len(s.Redirs) == 0 && !s.Negated && !s.Background
+		if alone && call.Args[0].Lit() == "hostname" && p.functions["hostname"] == nil {
+			return Word{{Env: p.o.Hostname}}, nil
+		}
+	}
+	text, err := p.substituted(sub)
+	return Word{{Text: text}}, err
+}
+
 // filtered returns what a pipeline prints.
 func (p *parser) filtered(s *syntax.Stmt, input *string) (string, bool, error) {
 	if len(s.Redirs) > 0 || s.Negated || s.Background || s.Coprocess {

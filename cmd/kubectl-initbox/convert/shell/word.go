@@ -479,11 +479,11 @@ func (p *parser) variable(n syntax.Node, name string) (Word, error) {
 
 // substitute adds the output of a command that is known without running it.
 func (p *parser) substitute(f *fields, sub *syntax.CmdSubst, quoted, split bool) error {
-	text, err := p.substituted(sub)
+	w, err := p.substitution(sub)
 	if err != nil {
 		return err
 	}
-	p.addValue(f, Word{{Text: text}}, quoted || !split)
+	p.addValue(f, w, quoted || !split)
 	return nil
 }
 
