@@ -174,7 +174,6 @@ func (e *env) inspect() (Inspected, error) {
 				one.Needs = append(one.Needs, needs...)
 			}
 		}
-		one.Needs = append(one.Needs, e.needs...)
 	}
 	return one, nil
 }

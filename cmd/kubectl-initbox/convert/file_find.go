@@ -1,10 +1,8 @@
 package convert
 
 import (
-	"cmp"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"initbox/cmd/kubectl-initbox/convert/shell"
@@ -19,7 +17,6 @@ type search struct {
 	oneDisk bool   // -xdev
 	kind    string // f or d: -type
 	name    string // -name
-	older   string // -mtime +N, as a duration
 	exclude string // ! -name, as settings
 	not     []test // ! -user, ! -group and ! -perm
 	tested  shell.Word
@@ -96,9 +93,6 @@ func (s *search) read(words []shell.Word) int {
 		s.kind, s.tested = value, words[0]
 	case name == "-name" && plainPattern().MatchString(value) && s.name == "":
 		s.name, s.tested = value, words[0]
-	case name == "-mtime" && daysAgo().MatchString(value) && s.older == "":
-		days, _ := strconv.Atoi(value[1:])
-		s.older, s.tested = strconv.Itoa(24*(days+1))+"h", words[0] // more than N whole days
 	case name == "-xdev" || name == "-mount":
 		s.oneDisk = true
 		return 1
@@ -119,10 +113,7 @@ func (s *search) read(words []shell.Word) int {
 	return 2
 }
 
-var (
-	plainPattern = lazy.Regexp(`^[A-Za-z0-9._+*?-]+$`)
-	daysAgo      = lazy.Regexp(`^\+\d{1,5}$`)
-)
+var plainPattern = lazy.Regexp(`^[A-Za-z0-9._+*?-]+$`)
 
 // find changes the owner or mode of what it finds, or removes that.
 func (k *files) find(call *shell.Call) ([]Step, error) {
@@ -188,13 +179,7 @@ func (k *files) findRemove(p location, s search) ([]Step, error) {
 	case k.mountsIn(p):
 		return nil, stop(p.word, "volumes are mounted below it, whose files find would remove")
 	case s.kind == "f":
-		if !s.shallow {
-			text += "&recursive"
-		}
-		text += "&older-than=" + cmp.Or(s.older, "0")
-		step.differs("links, sockets and pipes are removed, too, and not only regular files")
-	case s.older != "":
-		return nil, stop(s.tested, "the time of directories, without -type f")
+		return nil, &shell.Error{Word: "-type f", Why: "prepare would remove links, sockets and pipes, too"}
 	case s.below && s.shallow && recursive:
 	case s.below && !s.shallow && (s.delete || k.mayFail && recursive) && s.name == "" && s.exclude == "":
 	default:
@@ -237,7 +222,7 @@ func (k *files) findChange(p location, s search, call *shell.Call) ([]Step, erro
 		return nil, &shell.Error{Word: name, Why: "not called with one owner or mode"}
 	case s.shallow && !g.has("R"), (s.exclude != "" || s.name != "") && s.shallow != g.has("R"), s.shallow && s.name != "":
 		return nil, &shell.Error{Word: "find", Why: "what is changed only directly in the directory, or at any depth but for a name"}
-	case s.older != "", s.kind != "" && (name != "chmod" || g.has("R")):
+	case s.kind != "" && (name != "chmod" || g.has("R")):
 		return nil, stop(s.tested, "a test that prepare does not know where it changes files")
 	case k.kind(p) != directory:
 		return nil, stop(p.word, "whether it is a directory is not known")
