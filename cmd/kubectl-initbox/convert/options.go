@@ -10,18 +10,20 @@ import (
 type options map[string]option
 
 type option struct {
-	name   string // the first of its names
-	valued bool
+	name     string // the first of its names
+	valued   bool
+	attached bool // its value is in the same word, or it has none
 }
 
-// optionsOf reads a list such as "q quiet; h host=": groups of names between semicolons, with = if there is a value.
+// optionsOf reads a list such as "q quiet; h host=": groups of names between semicolons, with = if there is a value,
+// with ? if it may be in the same word.
 // Names of one letter stand behind one dash, longer ones behind two.
 func optionsOf(list string) options {
 	o := options{}
 	for group := range strings.SplitSeq(list, ";") {
-		names := strings.Fields(strings.ReplaceAll(group, "=", ""))
+		names := strings.Fields(strings.NewReplacer("=", "", "?", "").Replace(group))
 		for _, name := range names {
-			o[name] = option{names[0], strings.Contains(group, "=")}
+			o[name] = option{names[0], strings.Contains(group, "="), strings.Contains(group, "?")}
 		}
 	}
 	return o
@@ -87,9 +89,11 @@ func (o options) long(g given, w shell.Word, list []shell.Word) ([]shell.Word, e
 	switch {
 	case valued:
 		value = behind(w, strings.Index(text, "=")+1)
-		if !option.valued {
+		if !option.valued && !option.attached {
 			return nil, stop(w, "an option without a value")
 		}
+	case option.attached && len(w) == 1:
+		value = nil
 	case len(w) > 1:
 		return nil, stop(w, "a variable in the name of an option")
 	case option.valued && len(list) == 0:
@@ -109,12 +113,12 @@ func (o options) short(g given, w shell.Word, list []shell.Word) ([]shell.Word, 
 		if !ok {
 			return nil, unknownOption("-" + text[i:i+1])
 		}
-		if !option.valued {
+		if !option.valued && !option.attached {
 			g.options[option.name] = append(g.options[option.name], w)
 			continue
 		}
 		value := behind(w, i+1)
-		if len(value) == 0 {
+		if len(value) == 0 && option.valued {
 			if len(list) == 0 {
 				return nil, stop(w, "its value is missing")
 			}

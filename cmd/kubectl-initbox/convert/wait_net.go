@@ -31,29 +31,26 @@ func tcp(scheme string, host, port shell.Word, c *manifest.Container) (Step, err
 // connect; -u is UDP, where nothing answers.
 //
 // https://git.busybox.net/busybox/tree/networking/nc_bloaty.c, https://man.openbsd.org/nc.1, https://nmap.org/ncat/
-func netcat(call *shell.Call, c *manifest.Container) (Step, error) {
-	call = withoutEmptyInput(call)
-	return client{"z; v; n; w=; 4; 6", func(g given, call *shell.Call, c *manifest.Container) (Step, error) {
-		if !g.has("z") {
-			return Step{}, &shell.Error{Pos: call.Pos, Word: call.Name, Why: "without -z its status depends on when the server closes the connection, and on which nc it is"}
-		}
-		if len(g.args) != 2 {
-			return Step{}, &shell.Error{Pos: call.Pos, Word: call.Name, Why: "not called with a host and one port"}
-		}
-		scheme := "tcp"
-		switch {
-		case g.has("4") && !g.has("6"):
-			scheme = "tcp4"
-		case g.has("6") && !g.has("4"):
-			scheme = "tcp6"
-		}
-		s, err := tcp(scheme, g.args[0], g.args[1], c)
-		if err != nil {
-			return s, err
-		}
-		s.Flags, err = attempts(g.get("w"))
+func netcat(a *asked) (Step, error) {
+	if !a.has("z") {
+		return Step{}, a.refuse("without -z its status depends on when the server closes the connection, and on which nc it is")
+	}
+	if len(a.args) != 2 {
+		return Step{}, a.refuse("not called with a host and one port")
+	}
+	scheme := "tcp"
+	switch {
+	case a.has("4") && !a.has("6"):
+		scheme = "tcp4"
+	case a.has("6") && !a.has("4"):
+		scheme = "tcp6"
+	}
+	s, err := tcp(scheme, a.args[0], a.args[1], a.c)
+	if err != nil {
 		return s, err
-	}}.probe()(call, c)
+	}
+	s.Flags, err = attempts(a.get("w"))
+	return s, err
 }
 
 // withoutEmptyInput returns the call without an input that is empty.
@@ -166,29 +163,27 @@ func ofThePod(w shell.Word, c *manifest.Container) bool {
 }
 
 // nslookup knows BusyBox's and BIND's. Both fail if the name has no record.
-func nslookup(call *shell.Call, c *manifest.Container) (Step, error) {
-	return client{"type query querytype t q=; timeout=; retry=; debug; nodebug", func(g given, call *shell.Call, c *manifest.Container) (Step, error) {
-		if len(g.args) != 1 && len(g.args) != 2 {
-			return Step{}, &shell.Error{Pos: call.Pos, Word: call.Name, Why: "not called with a name"}
+func nslookup(a *asked) (Step, error) {
+	if len(a.args) != 1 && len(a.args) != 2 {
+		return Step{}, a.refuse("not called with a name")
+	}
+	s, err := dns(a.args[0], true, a.c)
+	if err != nil {
+		return s, err
+	}
+	s.Differs = []string{searchList}
+	if len(a.args) == 2 {
+		server, ok := known(a.args[1], a.c)
+		if _, err := netip.ParseAddr(server); !ok || err != nil {
+			return s, stop(a.args[1], "a name server that is not given by its address")
 		}
-		s, err := dns(g.args[0], true, c)
+		text, err := hostPlace.in(a.args[1], a.c)
 		if err != nil {
 			return s, err
 		}
-		s.Differs = []string{searchList}
-		if len(g.args) == 2 {
-			server, ok := known(g.args[1], c)
-			if _, err := netip.ParseAddr(server); !ok || err != nil {
-				return s, stop(g.args[1], "a name server that is not given by its address")
-			}
-			text, err := hostPlace.in(g.args[1], c)
-			if err != nil {
-				return s, err
-			}
-			s.Flags = append(s.Flags, Flag{"server", text})
-		}
-		return recordType(s, g.get("type"))
-	}}.goProbe()(call, c)
+		s.Flags = append(s.Flags, Flag{"server", text})
+	}
+	return recordType(s, a.get("type"))
 }
 
 // recordType adds the type of the records that are asked for.
@@ -208,15 +203,15 @@ func recordType(s Step, w shell.Word) (Step, error) {
 }
 
 // getent looks a name up as programs do: https://man7.org/linux/man-pages/man1/getent.1.html
-func getent(g given, call *shell.Call, c *manifest.Container) (Step, error) {
-	if len(g.args) != 2 {
-		return Step{}, &shell.Error{Pos: call.Pos, Word: call.Name, Why: "not called with a database and a name"}
+func getent(a *asked) (Step, error) {
+	if len(a.args) != 2 {
+		return Step{}, a.refuse("not called with a database and a name")
 	}
-	database, _ := g.args[0].Literal()
+	database, _ := a.args[0].Literal()
 	if !set("hosts ahosts ahostsv4")[database] {
-		return Step{}, stop(g.args[0], "not a database of getent that is known here")
+		return Step{}, stop(a.args[0], "not a database of getent that is known here")
 	}
-	s, err := dns(g.args[1], false, c)
+	s, err := dns(a.args[1], false, a.c)
 	if err == nil && database == "ahostsv4" {
 		s.Flags = append(s.Flags, Flag{"family", "4"})
 	}
@@ -224,22 +219,22 @@ func getent(g given, call *shell.Call, c *manifest.Container) (Step, error) {
 }
 
 // host asks a name server, with the search list.
-func host(g given, call *shell.Call, c *manifest.Container) (Step, error) {
-	if len(g.args) != 1 {
-		return Step{}, &shell.Error{Pos: call.Pos, Word: call.Name, Why: "not called with one name"}
+func host(a *asked) (Step, error) {
+	if len(a.args) != 1 {
+		return Step{}, a.refuse("not called with one name")
 	}
-	s, err := dns(g.args[0], true, c)
+	s, err := dns(a.args[0], true, a.c)
 	if err != nil {
 		return s, err
 	}
 	s.Differs = []string{"the name must have an address; a record of another type does not count"}
-	if s.Flags, err = withAttempts(s.Flags, g.get("W")); err != nil {
+	if s.Flags, err = withAttempts(s.Flags, a.get("W")); err != nil {
 		return s, err
 	}
-	if family := strings.Join(oneOf(g, "4", "6"), ""); family != "" {
-		return s, &shell.Error{Pos: call.Pos, Word: "-" + family, Why: "it says how the name server is reached"}
+	if family := strings.Join(oneOf(a.given, "4", "6"), ""); family != "" {
+		return s, &shell.Error{Pos: a.call.Pos, Word: "-" + family, Why: "it says how the name server is reached"}
 	}
-	return recordType(s, g.get("t"))
+	return recordType(s, a.get("t"))
 }
 
 func oneOf(g given, names ...string) (found []string) {
@@ -366,36 +361,32 @@ func netcatMatch(m *shell.Match, c *manifest.Container) (Step, error) {
 
 // grpcHealth is grpc_health_probe, whose status is 0 if the health service reports SERVING:
 // https://github.com/grpc-ecosystem/grpc-health-probe
-func grpcHealth(g given, call *shell.Call, c *manifest.Container) (Step, error) {
-	address := g.get("addr")
-	if address == nil || len(g.args) > 0 || g.has("user-agent") {
-		return Step{}, &shell.Error{Pos: call.Pos, Word: call.Name, Why: "not called with -addr=HOST:PORT alone"}
+func grpcHealth(a *asked) (Step, error) {
+	address := a.get("addr")
+	if address == nil || len(a.args) > 0 || a.has("user-agent") {
+		return Step{}, a.refuse("not called with -addr=HOST:PORT alone")
 	}
-	h, p, err := cutWord(address, ":")
-	if err != nil {
-		return Step{}, err
-	}
-	where, err := hostPort(h, p, c)
+	where, err := addressIn(address, a.c)
 	if err != nil {
 		return Step{}, err
 	}
 	scheme, settings := "grpc", []string{}
-	if g.has("tls") {
+	if a.has("tls") {
 		scheme = "grpcs"
-		if settings, err = tlsSettings(g, "tls-ca-cert", "tls-no-verify", "tls-server-name", c); err != nil {
+		if settings, err = tlsSettings(a.given, "tls-ca-cert", "tls-no-verify", "tls-server-name", a.c); err != nil {
 			return Step{}, err
 		}
 	}
 	text := scheme + "://" + where
-	if service := g.get("service"); service != nil {
-		name, err := namePlace.in(service, c)
+	if service := a.get("service"); service != nil {
+		name, err := namePlace.in(service, a.c)
 		if err != nil {
 			return Step{}, err
 		}
 		text += "/" + name
 	}
 	s := wait("the health service reports SERVING", text+fragment(settings))
-	s.Writes = g.has("tls-ca-cert")
+	s.Writes = a.has("tls-ca-cert")
 	return s, nil
 }
 

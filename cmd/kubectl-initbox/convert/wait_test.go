@@ -261,7 +261,7 @@ func TestFiles(t *testing.T) {
 	step, err := gone(step, call)
 	expect(t, "gone", step, err, "wait-for-service file:///shared/lock#gone")
 	call = callOf("nc -z mydb 1")
-	step, _ = netcat(call, waitContainer())
+	step, _ = probes["nc"](call, waitContainer())
 	step, err = gone(step, call)
 	expect(t, "gone", step, err, "!!")
 }
@@ -311,7 +311,7 @@ func TestAnswers(t *testing.T) {
 		{"mysql -h mydb -u app -p$PW -N -B -e 'select count(*) from x'", "-gt", "0"}: `wait-for-service "mysql://app:${env:PW}@mydb#query=SELECT (select count(*) from x) > 0"`,
 		{"mysql -h mydb -u app -p$PW -N -e 'select count(*) from x' shop", "=", "3"}: `wait-for-service "mysql://app:${env:PW}@mydb/shop#query=SELECT (select count(*) from x) = 3"`,
 		{"mysql -h mydb -u app -p$PW -e 'select count(*) from x'", "=", "3"}:         "!mysql -N",
-		{"mysql -h mydb -u app -p$PW -N -e 'drop table x'", "=", "3"}:                "!one SELECT",
+		{"mysql -h mydb -u app -p$PW -N -e 'drop table x'", "=", "3"}:                "!single SELECT",
 	}.test(t)
 	probed{
 		"dig mydb":                "!compare what dig",

@@ -373,11 +373,7 @@ func wait4xKafka(w shell.Word, g given, c *manifest.Container) (s Step, err erro
 	if err != nil {
 		login, address = nil, broker
 	}
-	host, port, err := cutWord(address, ":")
-	if err != nil {
-		return Step{}, err
-	}
-	server, err := hostPort(host, port, c)
+	server, err := addressIn(address, c)
 	switch {
 	case err != nil:
 		return Step{}, err
@@ -400,11 +396,7 @@ func wait4xInfluxDB(w shell.Word, _ given, c *manifest.Container) (Step, error) 
 	if !strings.HasPrefix(leading(w), scheme) {
 		return Step{}, stop(w, "not a URL of such a server without TLS")
 	}
-	host, port, err := cutWord(behind(w, len(scheme)), ":")
-	if err != nil {
-		return Step{}, err
-	}
-	server, err := hostPort(host, port, c)
+	server, err := addressIn(behind(w, len(scheme)), c)
 	s := wait("the server answers", "influxdb://"+server)
 	s.differs("the server must also say that it is healthy")
 	return s, err
@@ -412,11 +404,7 @@ func wait4xInfluxDB(w shell.Word, _ given, c *manifest.Container) (Step, error) 
 
 // wait4xTemporal asks the frontend for its health, or for the pollers of a task queue.
 func wait4xTemporal(w shell.Word, g given, c *manifest.Container) (Step, error) {
-	host, port, err := cutWord(w, ":")
-	if err != nil {
-		return Step{}, err
-	}
-	server, err := hostPort(host, port, c)
+	server, err := addressIn(w, c)
 	if err != nil {
 		return Step{}, err
 	}

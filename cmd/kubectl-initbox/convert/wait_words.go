@@ -127,6 +127,15 @@ func hostPort(host, port shell.Word, c *manifest.Container) (string, error) {
 	return h + ":" + p, err
 }
 
+// addressIn returns a word HOST:PORT as it stands in a target.
+func addressIn(w shell.Word, c *manifest.Container) (string, error) {
+	host, port, err := cutWord(w, ":")
+	if err != nil {
+		return "", err
+	}
+	return hostPort(host, port, c)
+}
+
 func portIn(w shell.Word, c *manifest.Container) (string, error) {
 	if text, ok := known(w, c); ok {
 		if n, err := strconv.Atoi(text); err != nil || n < 1 || n > 65535 {
