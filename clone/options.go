@@ -35,6 +35,8 @@ type Options struct {
 	Access access.Access
 	Link   string // publish like git-sync: a link of this name to a directory named after the commit
 
+	KeepOld time.Duration // with Link: how long the directories of earlier commits stay for those who still read them
+
 	Keys                   []string // files of OpenPGP or SSH keys; one of the keys must have signed the commit or the tag
 	RejectEscapingSymlinks bool
 	MaxSize                int64 // bytes of all files; 0 for any

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -19,11 +20,12 @@ const tmpLink = "tmp-link"
 
 // sweepGitSync removes what git-sync left beside the link: its repository, .git, and the worktrees of version 3. (Those
 // of version 4 are in the same directory as ours, and swept with them.) It leaves all of that while a link leads to one
-// of git-sync's worktrees, or if that is the one to keep, since git needs the repository there.
-func (t *Target) sweepGitSync(ctx context.Context, keep string) {
+// of git-sync's worktrees, or if one is to be kept, since git needs the repository there.
+func (t *Target) sweepGitSync(ctx context.Context, keep []string) {
 	trees, ok := gitSyncTrees(t.top)
 	all, err := names(t.top)
-	if !ok || err != nil || keep != "" && isWorktree(t.base, keep) {
+	inUse := func(tree string) bool { return tree != "" && isWorktree(t.base, tree) }
+	if !ok || err != nil || slices.ContainsFunc(keep, inUse) {
 		return
 	}
 	for _, name := range all {

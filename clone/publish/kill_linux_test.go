@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 	}
 	if dir := os.Getenv("PUBLISH_CHILD"); dir != "" {
 		o := Options{Dir: dir, Link: os.Getenv("PUBLISH_LINK"), NoSync: true}
+		o.KeepOld, _ = time.ParseDuration(os.Getenv("PUBLISH_KEEP_OLD"))
 		if uid, err := strconv.Atoi(os.Getenv("PUBLISH_OWNER")); err == nil {
 			o.Access.Owner = &access.Owner{UID: uid, GID: uid}
 		}
@@ -100,7 +101,7 @@ func child(o Options, generation string, git bool, how string) error {
 }
 
 func command(o Options, generation string, git bool, how string) *exec.Cmd {
-	cmd := soak.Child("PUBLISH_CHILD="+o.Dir, "PUBLISH_LINK="+o.Link, "PUBLISH_GENERATION="+generation, "PUBLISH_HOW="+how)
+	cmd := soak.Child("PUBLISH_CHILD="+o.Dir, "PUBLISH_LINK="+o.Link, "PUBLISH_GENERATION="+generation, "PUBLISH_HOW="+how, "PUBLISH_KEEP_OLD="+o.KeepOld.String())
 	if git {
 		cmd.Env = append(cmd.Env, "PUBLISH_GIT=1")
 	}
@@ -157,6 +158,7 @@ func wholeGeneration(path string, git bool) (string, error) {
 type killCase struct {
 	name, how string
 	link, git bool
+	keepOld   time.Duration
 	mount     string // what the directory is; "" for a real directory, "none" for the working directory of the run
 }
 
@@ -169,6 +171,8 @@ func TestKilled(t *testing.T) {
 		{name: "directory without .git"},
 		{name: "link", link: true, git: true},
 		{name: "link without .git", link: true},
+		{name: "link, old trees kept", link: true, git: true, keepOld: time.Hour},
+		{name: "link without .git, old trees kept", link: true, keepOld: time.Hour},
 		{name: "mount", git: true, mount: "tmpfs"},
 		{name: "mount without .git", mount: "tmpfs"},
 		{name: "mount without exchange", git: true, mount: "tmpfs", how: "without exchange"},
@@ -179,7 +183,7 @@ func TestKilled(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			top := t.TempDir()
-			k := &killing{T: t, killCase: c, o: Options{Dir: filepath.Join(top, "app")}, top: top}
+			k := &killing{T: t, killCase: c, o: Options{Dir: filepath.Join(top, "app"), KeepOld: c.keepOld}, top: top}
 			if c.link {
 				k.o.Link = "current"
 			}
@@ -200,8 +204,9 @@ func TestKilled(t *testing.T) {
 type killing struct {
 	*testing.T
 	killCase
-	o   Options
-	top string
+	o    Options
+	top  string
+	runs int // that came to their end
 }
 
 func (k *killing) command(generation string) *exec.Cmd {
@@ -283,6 +288,13 @@ func (k *killing) finish(generation string) time.Duration {
 		want++
 	}
 	want++ // the marker
+	if k.runs++; k.keepOld > 0 && k.runs > 1 {
+		other := map[string]string{"1": "2", "2": "1"}[generation]
+		if g, err := wholeGeneration(filepath.Join(k.o.Dir, worktrees, hashOf(other)), k.git); err != nil || g != other {
+			k.Fatalf("the old tree is of generation %q, %v; want %s", g, err, other)
+		}
+		want *= 2 // with the note instead of the link
+	}
 	if got := read(k, k.top); len(got) != want {
 		k.Fatalf("there is\n%v", got)
 	}

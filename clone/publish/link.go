@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -47,8 +48,10 @@ func (w *swap) placeWorktree() error {
 	if !isHash(w.hash) {
 		return refuse("not the hash of a commit: %q", w.hash)
 	}
-	if _, err := w.free(w.base, w.outerMarker(w.hash)); err != nil {
-		return err
+	for _, name := range []string{w.outerMarker(w.hash), oldNote(w.hash)} { // the note is that of an earlier tree
+		if _, err := w.free(w.base, name); err != nil {
+			return err
+		}
 	}
 	err := w.exchange(w.s.dir, treeName, w.base, w.hash)
 	if err != nil {
@@ -81,13 +84,13 @@ func (t *Target) linked(top *os.File, name string) string {
 	return hash
 }
 
-// sweepWorktrees removes the worktrees that no link points to, except one.
+// sweepWorktrees removes the worktrees that no link points to, except one, and those that Options.KeepOld keeps.
 func (t *Target) sweepWorktrees(ctx context.Context, but string) {
 	beside, err := names(t.top)
 	if err != nil {
 		return
 	}
-	used := []string{but}
+	var used []string
 	for _, name := range beside {
 		used = append(used, t.linked(t.top, name))
 	}
@@ -95,13 +98,43 @@ func (t *Target) sweepWorktrees(ctx context.Context, but string) {
 	if err != nil {
 		return
 	}
+	kept := []string{but}
 	for _, name := range all {
-		hash := strings.TrimSuffix(strings.TrimPrefix(name, "."), mine+markerSuffix)
-		if isHash(hash) && (name == hash || name == t.outerMarker(hash)) && !slices.Contains(used, hash) {
+		if isHash(name) && !slices.Contains(used, name) && t.stillKept(name) {
+			kept = append(kept, name)
+		}
+	}
+	for _, name := range all {
+		hash, isNote := strings.CutSuffix(strings.TrimPrefix(name, "."), mine+oldSuffix)
+		hash = strings.TrimSuffix(hash, mine+markerSuffix)
+		ours := isHash(hash) && (name == hash || name == t.outerMarker(hash) || isNote && name == oldNote(hash))
+		if ours && !slices.Contains(used, hash) && !slices.Contains(kept, hash) {
 			t.discard(ctx, name)
 		}
 	}
-	t.sweepGitSync(ctx, but)
+	t.sweepGitSync(ctx, kept)
+}
+
+// oldNote returns the name of the note that tells since when no link points to a worktree.
+func oldNote(hash string) string { return "." + hash + mine + oldSuffix }
+
+// stillKept returns whether a worktree that no link points to stays for now, see Options.KeepOld. The time begins when
+// a run first finds it without a link, so that a kill cannot cut it short.
+func (t *Target) stillKept(hash string) bool {
+	if t.options.KeepOld <= 0 {
+		return false
+	}
+	s, err := dirfd.Lstat(t.base, oldNote(hash))
+	if err == nil && s.Mode&unix.S_IFMT == unix.S_IFREG {
+		return time.Since(time.Unix(s.Mtim.Unix())) < t.options.KeepOld
+	}
+	f, err := openAt(t.base, oldNote(hash), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
+	if err != nil {
+		t.log.Warn("cannot note since when an old tree is not used: removing it", "tree", hash, "error", err)
+		return false
+	}
+	f.Close()
+	return true
 }
 
 // openTree opens the current tree. In link mode it also returns the hash in the name of

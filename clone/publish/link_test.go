@@ -3,7 +3,9 @@ package publish
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 )
 
 func TestLink(t *testing.T) {
@@ -53,6 +55,47 @@ func TestLink(t *testing.T) {
 			t.Errorf("current %q: gone with another link's", got)
 		}
 	}
+}
+
+// Old trees stay for the time given since they were replaced, whichever run looks; a tree that is current again is not
+// removed by the note of its earlier end.
+func TestKeepOld(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "root")
+	o := Options{Dir: dir, Link: "current", KeepOld: time.Minute}
+	trees := func(want ...string) {
+		t.Helper()
+		all, _ := filepath.Glob(filepath.Join(dir, worktrees, "[0-9a-f]*"))
+		for i := range all {
+			all[i] = filepath.Base(all[i])
+		}
+		if !slices.Equal(all, want) {
+			t.Errorf("trees %q, want %q", all, want)
+		}
+	}
+	age := func(sha string, by time.Duration) {
+		t.Helper()
+		then := time.Now().Add(-by)
+		must(t, os.Chtimes(filepath.Join(dir, worktrees, oldNote(sha)), then, then))
+	}
+	put(t, o, sha1, withGit1)
+	put(t, o, sha2, bare2)
+	trees(sha1, sha2)
+	age(sha1, 50*time.Second)
+	current(t, o)
+	trees(sha1, sha2)
+	put(t, o, sha1, withGit1) // back again
+	trees(sha1, sha2)
+	if _, err := os.Lstat(filepath.Join(dir, worktrees, oldNote(sha1))); !os.IsNotExist(err) {
+		t.Errorf("the current tree has a note: %v", err)
+	}
+	age(sha2, 61*time.Second)
+	current(t, o)
+	requireTree(t, dir, tree{"current": "-> .worktrees/" + sha1}.with(prefixed(".worktrees/"+sha1, withGit1.with(inGit))))
+
+	put(t, o, sha2, bare2)
+	o.KeepOld = 0
+	current(t, o)
+	requireTree(t, dir, tree{"current": "-> .worktrees/" + sha2, ".worktrees/." + sha2 + ".initbox.json": "marker"}.with(prefixed(".worktrees/"+sha2, bare2)))
 }
 
 func TestLinkIsRefused(t *testing.T) {

@@ -41,6 +41,7 @@ const (
 	lockSuffix   = "-lock"
 	markerSuffix = ".json"
 	noteSuffix   = "-unfinished"
+	oldSuffix    = "-replaced"
 	mine         = ".initbox"
 	worktrees    = ".worktrees" // git-sync's name
 )

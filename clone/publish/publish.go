@@ -26,6 +26,7 @@
 //	                /data/.worktrees/HASH    the tree
 //	                /data/.worktrees/.initbox-lock
 //	                /data/.worktrees/.initbox-…
+//	                /data/.worktrees/.HASH.initbox-replaced  see Options.KeepOld
 //
 // The marker is .git/initbox.json, wherever .git is. Without a .git directory it is beside
 // the lock: .app.initbox.json, .initbox.json or .HASH.initbox.json.
@@ -34,6 +35,7 @@ package publish
 import (
 	"encoding/json"
 	"log/slog"
+	"time"
 
 	"initbox/clone/access"
 )
@@ -63,6 +65,10 @@ type Options struct {
 
 	// Keep leaves the tree that the link pointed to before until the next Open, for programs that still read it.
 	Keep bool
+
+	// KeepOld is how long trees stay to which no link points, for the same programs. It begins when a run first finds
+	// them so, which is the time of a note beside the tree: restarts do not prolong it.
+	KeepOld time.Duration
 
 	Access access.Access // of the directory itself; a mount point keeps its own
 	NoSync bool          // let the kernel decide when to write to the disk: for measurements

@@ -188,6 +188,7 @@ func (g *gitFlags) entryFlags() []cli.Flag {
 		onFlag("group-write", "give the group the rights of the owner, as a volume with fsGroup needs", categoryPlace, &g.o.Access.GroupWrite),
 		textFlag("owner", "`UID[:GID]` of the files: "+perm.OwnerUsage+"; needs the right to change owners", categoryPlace, &g.owner),
 		textFlag("link", "`NAME` of a link in DIR to the tree, which has a new directory for each commit, as with git-sync", categoryPlace, &g.o.Link),
+		durationFlag("keep-old", "with --link, keep the trees of earlier commits this long after they are replaced, for programs that still read them", categoryPlace, &g.o.KeepOld),
 		onFlag("replace", "replace what is in DIR even if it is not from git-clone: other files, which are lost", categoryPlace, &g.o.Replace),
 		followFlag(categoryPlace, &g.o.Follow),
 
@@ -360,6 +361,10 @@ func (g *gitFlags) checkRevision(c *cli.Context, o clone.Options) error {
 		return usagef("--filter: want blob:none, got %q", o.Filter)
 	case o.MaxFiles < 0 || c.IsSet("max-files") && o.MaxFiles == 0:
 		return usagef("--max-files %d: want a number from 1", o.MaxFiles)
+	case o.KeepOld < 0:
+		return usagef("--keep-old %v: want a time such as 10m", o.KeepOld)
+	case o.KeepOld > 0 && o.Link == "":
+		return usagef("--keep-old needs --link: without it, the new tree replaces the old one")
 	case c.IsSet("max-size") && o.MaxSize == 0:
 		return usagef("--max-size 0: want a size such as 500Mi")
 	case o.Subdir != "" && o.GitDir != clone.GitRemove:

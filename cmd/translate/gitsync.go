@@ -133,6 +133,9 @@ func (s *gitSync) dir() string {
 		s.fail("--link %s is not in --root %s: the tree is kept beside the link", link, root)
 	}
 	s.add("link", path.Base(link))
+	if d := s.duration(0, "stale-worktree-timeout"); d > 0 {
+		s.add("keep-old", d.String())
+	}
 	if file := s.text("touch-file"); file != "" {
 		s.add("touch", s.underRoot(file))
 	}
@@ -337,7 +340,6 @@ const (
 	hookHint   = "let the application watch the link or the --touch-file, or use --webhook-url; to change files once, use another init container"
 	noGit      = "no git program runs that could read it"
 	configHint = "git-clone has flags for the usual settings: give --ca-file, --proxy, --header-file or --insecure before --compat"
-	notKept    = "not needed: only the current tree is kept"
 	noProfiles = "initbox has no profiles; the metrics tell of its memory and processor time"
 )
 
@@ -353,7 +355,7 @@ var syncFlags = []syncFlag{
 	{name: "error-file", env: "GITSYNC_ERROR_FILE GIT_SYNC_ERROR_FILE"},
 	{name: "touch-file", env: "GITSYNC_TOUCH_FILE GIT_SYNC_TOUCH_FILE"},
 	{name: "group-write", kind: syncBool, env: "GITSYNC_GROUP_WRITE GIT_SYNC_GROUP_WRITE", to: "group-write"},
-	{name: "stale-worktree-timeout", env: "GITSYNC_STALE_WORKTREE_TIMEOUT", unused: notKept},
+	{name: "stale-worktree-timeout", env: "GITSYNC_STALE_WORKTREE_TIMEOUT"},
 
 	{name: "one-time", kind: syncBool, env: "GITSYNC_ONE_TIME GIT_SYNC_ONE_TIME"},
 	{name: "period", env: "GITSYNC_PERIOD GIT_SYNC_PERIOD"},

@@ -44,6 +44,8 @@ func TestGitSync(t *testing.T) {
 			"--link=app.git --submodules=recursive --retry-auth=true https://git.example/app.git /git 2 refusals, 1s 4m0s"},
 		{repo + " --http-bind=:1234 --webhook-url=http://x/ --webhook-success-status=0 --webhook-timeout=3s", nil,
 			"--webhook-url=http://x/ --link=app.git --submodules=recursive --webhook-success-status=100-999 --webhook-timeout=3s --watch=10s --http=:1234 https://git.example/app.git /git 2m0s"},
+		{repo + " --one-time --stale-worktree-timeout=90s", nil,
+			"--link=app.git --keep-old=1m30s --submodules=recursive https://git.example/app.git /git 2m0s"},
 		{repo + " --http-bind=127.0.0.1:1234", nil,
 			"--link=app.git --submodules=recursive --watch=10s --http=127.0.0.1:1234 https://git.example/app.git /git 2m0s"},
 		{repo + " --http-bind=[::1]:1234", nil,

@@ -373,6 +373,7 @@ than YAML.
     "groupWrite": {"flag": "--group-write", "kind": "bool"},
     "owner": {"flag": "--owner", "kind": "string"},
     "link": {"flag": "--link", "kind": "string"},
+    "keepOld": {"flag": "--keep-old", "kind": "string"},
     "replace": {"flag": "--replace", "kind": "bool"},
     "follow": {"flag": "--follow", "kind": "bool"},
     "verifySignature": {"flag": "--verify-signature", "kind": "list", "file": true},
