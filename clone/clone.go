@@ -315,11 +315,17 @@ func (c *cloning) publish(ctx context.Context, target *publish.Target, made *che
 		return err
 	}
 	marker := publish.Marker{URL: c.url.String(), Ref: c.Ref, SHA: made.rev.sha(), Options: c.digest, Content: made.sum.String(), Result: text}
+	if c.Before != nil {
+		if err := c.Before(ctx, made.directory, result.SHA); err != nil {
+			return err
+		}
+		marker.Content = "" // it may have changed the files
+	}
 	return target.Publish(ctx, made.stage, marker)
 }
 
 func (c *cloning) target() publish.Options {
-	o := publish.Options{Dir: c.Dir, Replace: c.Replace, Follow: c.Follow, Link: c.Link, Keep: c.watched, KeepOld: c.KeepOld, Access: c.Access, Log: c.log}
+	o := publish.Options{Dir: c.Dir, Replace: c.Replace, Follow: c.Follow, Link: c.Link, Keep: c.watched, KeepOld: c.KeepOld, Unchecked: c.Unchecked, Access: c.Access, Log: c.log}
 	if c.gitElsewhere() {
 		o.GitDir = c.GitDir
 	}

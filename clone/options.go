@@ -1,6 +1,7 @@
 package clone
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -36,6 +37,12 @@ type Options struct {
 	Link   string // publish like git-sync: a link of this name to a directory named after the commit
 
 	KeepOld time.Duration // with Link: how long the directories of earlier commits stay for those who still read them
+
+	// Before, if set, is called with the directory of a finished tree before it is published, which waits until it
+	// returns nil. What it changes there is published, too. Unchecked is for programs that change the published tree:
+	// only its commit and its options say whether it is up to date.
+	Before    func(ctx context.Context, dir, sha string) error
+	Unchecked bool
 
 	Keys                   []string // files of OpenPGP or SSH keys; one of the keys must have signed the commit or the tag
 	RejectEscapingSymlinks bool

@@ -70,6 +70,9 @@ type Options struct {
 	// them so, which is the time of a note beside the tree: restarts do not prolong it.
 	KeepOld time.Duration
 
+	// Unchecked says that the files may have changed since a run published them: a program may have done so.
+	Unchecked bool
+
 	Access access.Access // of the directory itself; a mount point keeps its own
 	NoSync bool          // let the kernel decide when to write to the disk: for measurements
 	Log    *slog.Logger

@@ -146,6 +146,9 @@ func (t *Target) current() (*record, string) {
 	if t.link() && r.SHA != hash {
 		return nil, "its marker names another commit"
 	}
+	if t.options.Unchecked {
+		return r, ""
+	}
 	reason, err := t.changed(r, tree)
 	if err != nil {
 		return nil, err.Error()

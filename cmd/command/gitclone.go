@@ -37,6 +37,7 @@ const (
 	categoryReach       = "Server"
 	categorySeveral     = "Several clones"
 	categoryWatch       = "Staying up to date"
+	categoryHooks       = "Programs to run"
 )
 
 // With this value, flagCompat has git-clone read git-sync's command line, which is all that follows it; see [permute].
@@ -123,7 +124,7 @@ func (e *env) gitClone(c *cli.Context, g *gitFlags) (work, error) {
 		if err != nil {
 			return err
 		}
-		return after.done(ctx, e, result)
+		return after.done(ctx, e, o, result)
 	}, nil
 }
 
@@ -145,6 +146,8 @@ type gitFlags struct {
 	compat                    string
 	retryStatus               string
 	names                     resolverFlags
+	hook, hookBefore          execHook
+	wakeSignal                string
 
 	deadline  *time.Duration // instead of --timeout; nil for that
 	errorFile errorFile
@@ -161,6 +164,8 @@ func (g *gitFlags) flags() []cli.Flag {
 		look: "look for a new commit this often", changed: "DIR has changed",
 		revision: "the commit's id", header: "Gitsync-Hash", there: "DIR is there",
 	}), []cli.Flag{
+		textFlag("sync-on-signal", "with --watch, `HUP|USR1|USR2`: look at once when this signal comes", categoryWatch, &g.wakeSignal),
+	}, g.hook.flags("exechook", "in the tree after each change"), g.hookBefore.flags("pre-publish-exechook", "in the new tree before it is published, which waits until it succeeds"), []cli.Flag{
 		textFlag(flagCompat, "`git-sync`: everything that follows is a command line of git-sync, whose variables GITSYNC_… and GIT_SYNC_… count too", categoryFrom, &g.compat),
 
 		textFlag("retry-status", "`LIST` of statuses to retry after that otherwise end it, as in 401,403,404; 404 stands for no such revision too; over ssh and git://, 401 stands for refused credentials, and 404 for no such repository", categoryWait, &g.retryStatus),
@@ -269,6 +274,7 @@ func (g *gitFlags) fromGitSync(c *cli.Context, e *env, args []string) (url, dir 
 		}
 	}
 	g.errorFile, g.sidecar.once = errorFile(line.ErrorFile), line.CallOnce
+	g.hook.once, g.hookBefore.once = line.CallOnce, line.CallOnce
 	g.o.MaxRefusals, g.o.RefusalPause = line.Refusals, line.RefusalPause
 	e.logTranslation(line)
 	return line.Arguments[0], line.Arguments[1], nil
@@ -295,6 +301,7 @@ func (g *gitFlags) options(c *cli.Context, e *env, url, dir string) (clone.Optio
 	o.URL, o.Dir = url, dir
 	e.warnNowhere(dir)
 	o.Sparse, o.Keys = g.sparse.Value(), g.signedBy.Value()
+	o.Before, o.Unchecked = g.hookBefore.before(e), g.hook.command != ""
 	o.Seed, o.Log, o.Terminal = podinfo.Seed(), e.log, isTerminal(e.stderr)
 	if patterns := g.sparsePatterns.Value(); len(patterns) > 0 {
 		o.Sparse, o.Patterns = patterns, true

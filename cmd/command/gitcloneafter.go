@@ -21,12 +21,13 @@ import (
 // aftermath is what follows a clone.
 type aftermath struct {
 	output, touch string
+	hook          *execHook
 	webhook       *sidecar.Webhook // nil for none
 }
 
 // after returns what is to follow the clone.
 func (g *gitFlags) after(c *cli.Context, e *env) (aftermath, error) {
-	a := aftermath{output: g.output, touch: g.sidecar.touch}
+	a := aftermath{output: g.output, touch: g.sidecar.touch, hook: &g.hook}
 	if err := g.checkAfter(c); err != nil {
 		return a, err
 	}
@@ -40,8 +41,21 @@ func (g *gitFlags) after(c *cli.Context, e *env) (aftermath, error) {
 
 // checkAfter refuses flags that exclude each other or need another one.
 func (g *gitFlags) checkAfter(c *cli.Context) error {
-	if err := needs(c, [][2]string{{"parallel", "config"}}); err != nil {
+	if err := needs(c, [][2]string{{"parallel", "config"}, {"sync-on-signal", "watch"}}); err != nil {
 		return err
+	}
+	for _, h := range []*execHook{&g.hook, &g.hookBefore} {
+		if err := h.check(c); err != nil {
+			return err
+		}
+		if g.config != "" && h.command != "" {
+			return usagef("--%s-command is for one commit, and --config clones several", h.flag)
+		}
+	}
+	if g.wakeSignal != "" {
+		if _, err := parseWakeSignal(g.wakeSignal); err != nil {
+			return err
+		}
 	}
 	switch {
 	case g.config != "" && g.sidecar.watch > 0:
@@ -75,10 +89,18 @@ func (g *gitFlags) checkOutside(o clone.Options) error {
 	return nil
 }
 
-// done writes the files and calls the webhook, which is retried until ctx ends.
-func (a aftermath) done(ctx context.Context, e *env, r clone.Result) error {
-	if err := a.write(e, r); err != nil || a.webhook == nil {
+// done writes the files, runs the program and calls the webhook, which are retried until ctx ends.
+func (a aftermath) done(ctx context.Context, e *env, o clone.Options, r clone.Result) error {
+	if err := a.write(e, r); err != nil {
 		return err
+	}
+	if a.hook.command != "" {
+		if err := a.hook.until(ctx, e, hookDir(o), r.SHA, nil); err != nil {
+			return err
+		}
+	}
+	if a.webhook == nil {
+		return nil
 	}
 	return a.webhook.Call(ctx, r.SHA)
 }
@@ -132,6 +154,11 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 	)
 	side := g.sidecar.options(after.webhook)
 	side.Tell, side.GitSync = true, g.compat != ""
+	if side.Wake, err = wakeOn(e.untilStopped, g.wakeSignal); err != nil {
+		return err
+	}
+	tell, stop := g.hook.follow(e.untilStopped, e, hookDir(o))
+	defer stop()
 	side.Metrics = func() []sidecar.Family {
 		return []sidecar.Family{{Name: "initbox_received_bytes_total", Type: "counter", Help: "Bytes that the server of the repository sent.", Samples: sidecar.Value(float64(received.Load()))}}
 	}
@@ -144,6 +171,7 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 			received.Add(r.Bytes)
 		}
 		if r.Changed || !listed {
+			tell(r.SHA)
 			err = writeResult(e, after.output, r)
 			listed = err == nil
 		}
@@ -166,6 +194,6 @@ func (f errorFile) report(err error) error {
 		}
 		return nil
 	}
-	text, _ := json.Marshal(map[string]string{"Msg": "git-clone failed", "Err": failure.Lines(err.Error())})
+	text, _ := json.Marshal(map[string]any{"Msg": "git-clone failed", "Err": failure.Lines(err.Error()), "Args": struct{}{}})
 	return errors.Join(err, sidecar.WriteFile(string(f), append(text, '\n')))
 }

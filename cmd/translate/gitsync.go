@@ -48,6 +48,7 @@ func GitSync(args []string, env Environment) (Line, error) {
 	s.revision()
 	s.credentials()
 	s.webhook()
+	s.gitConfig()
 	s.period()
 	s.line.Timeout = s.timeout()
 	if file := s.text("error-file"); file != "" {
@@ -264,6 +265,9 @@ func (s *gitSync) period() {
 		return
 	}
 	s.add("watch", max(s.duration(defaultPeriod, "wait", "period"), minWatch).String())
+	if name := s.text("sync-on-signal"); name != "" {
+		s.add("sync-on-signal", name)
+	}
 	if bind := s.text("http-bind"); bind != "" {
 		_, port, err := net.SplitHostPort(bind)
 		if err != nil || strings.Trim(port, "0123456789") != "" {
@@ -336,10 +340,6 @@ const (
 )
 
 const (
-	noPrograms = "git-clone runs no programs"
-	hookHint   = "let the application watch the link or the --touch-file, or use --webhook-url; to change files once, use another init container"
-	noGit      = "no git program runs that could read it"
-	configHint = "git-clone has flags for the usual settings: give --ca-file, --proxy, --header-file or --insecure before --compat"
 	noProfiles = "initbox has no profiles; the metrics tell of its memory and processor time"
 )
 
@@ -363,14 +363,14 @@ var syncFlags = []syncFlag{
 	{name: "sync-timeout", env: "GITSYNC_SYNC_TIMEOUT GIT_SYNC_SYNC_TIMEOUT"},
 	{name: "max-failures", kind: syncInt, env: "GITSYNC_MAX_FAILURES GIT_SYNC_MAX_FAILURES"},
 	{name: "init-max-failures", kind: syncInt, env: "GITSYNC_INIT_MAX_FAILURES"},
-	{name: "sync-on-signal", env: "GITSYNC_SYNC_ON_SIGNAL GIT_SYNC_SYNC_ON_SIGNAL", refused: "every signal ends the program", hint: "sync more often with a shorter --period"},
+	{name: "sync-on-signal", env: "GITSYNC_SYNC_ON_SIGNAL GIT_SYNC_SYNC_ON_SIGNAL"},
 
-	{name: "exechook-command", env: "GITSYNC_EXECHOOK_COMMAND GIT_SYNC_EXECHOOK_COMMAND", refused: noPrograms, hint: hookHint},
-	{name: "exechook-timeout", env: "GITSYNC_EXECHOOK_TIMEOUT GIT_SYNC_EXECHOOK_TIMEOUT"},
-	{name: "exechook-backoff", env: "GITSYNC_EXECHOOK_BACKOFF GIT_SYNC_EXECHOOK_BACKOFF"},
-	{name: "pre-publish-exechook-command", env: "GITSYNC_PRE_PUBLISH_EXECHOOK_COMMAND", refused: noPrograms, hint: hookHint},
-	{name: "pre-publish-exechook-timeout", env: "GITSYNC_PRE_PUBLISH_EXECHOOK_TIMEOUT"},
-	{name: "pre-publish-exechook-backoff", env: "GITSYNC_PRE_PUBLISH_EXECHOOK_BACKOFF"},
+	{name: "exechook-command", env: "GITSYNC_EXECHOOK_COMMAND GIT_SYNC_EXECHOOK_COMMAND", to: "exechook-command"},
+	{name: "exechook-timeout", env: "GITSYNC_EXECHOOK_TIMEOUT GIT_SYNC_EXECHOOK_TIMEOUT", to: "exechook-timeout"},
+	{name: "exechook-backoff", env: "GITSYNC_EXECHOOK_BACKOFF GIT_SYNC_EXECHOOK_BACKOFF", to: "exechook-backoff"},
+	{name: "pre-publish-exechook-command", env: "GITSYNC_PRE_PUBLISH_EXECHOOK_COMMAND", to: "pre-publish-exechook-command"},
+	{name: "pre-publish-exechook-timeout", env: "GITSYNC_PRE_PUBLISH_EXECHOOK_TIMEOUT", to: "pre-publish-exechook-timeout"},
+	{name: "pre-publish-exechook-backoff", env: "GITSYNC_PRE_PUBLISH_EXECHOOK_BACKOFF", to: "pre-publish-exechook-backoff"},
 	{name: "webhook-url", env: "GITSYNC_WEBHOOK_URL GIT_SYNC_WEBHOOK_URL", to: "webhook-url"},
 	{name: "webhook-method", env: "GITSYNC_WEBHOOK_METHOD GIT_SYNC_WEBHOOK_METHOD"},
 	{name: "webhook-success-status", kind: syncInt, env: "GITSYNC_WEBHOOK_SUCCESS_STATUS GIT_SYNC_WEBHOOK_SUCCESS_STATUS"},
@@ -392,8 +392,8 @@ var syncFlags = []syncFlag{
 	{name: "github-app-installation-id", kind: syncInt, env: "GITSYNC_GITHUB_APP_INSTALLATION_ID", to: "github-app-installation"},
 
 	{name: "git", env: "GITSYNC_GIT GIT_SYNC_GIT"},
-	{name: "git-config", env: "GITSYNC_GIT_CONFIG GIT_SYNC_GIT_CONFIG", refused: noGit, hint: configHint},
-	{name: "git-config-add", kind: syncTexts, refused: noGit, hint: configHint},
+	{name: "git-config", env: "GITSYNC_GIT_CONFIG GIT_SYNC_GIT_CONFIG"},
+	{name: "git-config-add", kind: syncTexts},
 	{name: "git-gc", env: "GITSYNC_GIT_GC GIT_SYNC_GIT_GC"},
 	{name: "add-user", kind: syncBool, env: "GITSYNC_ADD_USER GIT_SYNC_ADD_USER"}, // ssh needs no /etc/passwd here
 	{name: "http-bind", env: "GITSYNC_HTTP_BIND GIT_SYNC_HTTP_BIND"},
@@ -411,7 +411,7 @@ var syncFlags = []syncFlag{
 	{name: "v", kind: syncInt},
 	{name: "password", refused: "a password on the command line would show in the Pod's specification", hint: "give --password-file, or set GITSYNC_PASSWORD from a Secret"},
 	{name: "change-permissions", env: "GIT_SYNC_PERMISSIONS", refused: "git-sync no longer has it", hint: "give --group-write, or --mode before --compat"},
-	{name: "sync-hook-command", env: "GIT_SYNC_HOOK_COMMAND", refused: noPrograms, hint: hookHint},
+	{name: "sync-hook-command", env: "GIT_SYNC_HOOK_COMMAND", to: "exechook-command"},
 }
 
 // syncValues are the values of git-sync's flags, by name.

@@ -46,6 +46,10 @@ func TestGitSync(t *testing.T) {
 			"--webhook-url=http://x/ --link=app.git --submodules=recursive --webhook-success-status=100-999 --webhook-timeout=3s --watch=10s --http=:1234 https://git.example/app.git /git 2m0s"},
 		{repo + " --one-time --stale-worktree-timeout=90s", nil,
 			"--link=app.git --keep-old=1m30s --submodules=recursive https://git.example/app.git /git 2m0s"},
+		{repo + " --exechook-command=/h --exechook-backoff=1s --pre-publish-exechook-command=/p --sync-on-signal=SIGHUP", nil,
+			"--exechook-command=/h --exechook-backoff=1s --pre-publish-exechook-command=/p --link=app.git --submodules=recursive --watch=10s --sync-on-signal=SIGHUP https://git.example/app.git /git 2m0s"},
+		{repo + ` --one-time --git-config=http.sslCAInfo:/ca,"safe.directory":"*" --git-config-add=protocol.file.allow:always --git-config-add=http.Proxy:"http://a:1"`, nil,
+			"--link=app.git --submodules=recursive --ca-file=/ca --proxy=http://a:1 https://git.example/app.git /git 2m0s"},
 		{repo + " --http-bind=127.0.0.1:1234", nil,
 			"--link=app.git --submodules=recursive --watch=10s --http=127.0.0.1:1234 https://git.example/app.git /git 2m0s"},
 		{repo + " --http-bind=[::1]:1234", nil,
@@ -59,6 +63,35 @@ func TestGitSync(t *testing.T) {
 	} {
 		if got, err := gitSyncLine(strings.Fields(test.args), test.variables); got != test.want || err != nil {
 			t.Errorf("%s %v:\n%s, %v, want\n%s", test.args, test.variables, got, err, test.want)
+		}
+	}
+}
+
+// TestGitConfig pins that a setting is refused by its name unless its meaning is known, and that no value shows.
+func TestGitConfig(t *testing.T) {
+	for text, want := range map[string]string{
+		"core.sshCommand:hunter2":             "core.sshCommand: no git program runs",
+		"http.extraHeader:hunter2":            "http.extraHeader has no meaning here",
+		"http.https://h/.extraHeader:hunter2": "http.https: no git program", // the name ends there, as in git-sync
+		`"http.https://h/.extraHeader":x`:     "http.https://h/.extraHeader has no meaning here",
+		"http.sslVerify:false":                "http.sslVerify has no meaning here",
+		"protocol.file.allow:never":           "protocol.file.allow has no meaning here",
+		"hunter2":                             "a setting without a colon",
+		`a.b:"hunter2`:                        "a quote that does not end",
+		`a.b:"x"hunter2`:                      `text after a quoted value of "a.b"`,
+		`a.b:hunter2\q`:                       "an unknown escape",
+		`a.b:hunter2\`:                        "a backslash at the end",
+	} {
+		_, err := gitSyncLine([]string{"--repo=https://h/a", "--one-time", "--git-config-add=" + text}, nil)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		`http.proxy:"a\"b",gc.auto:0`: `--proxy=a"b`, `http.proxy:a\,b`: "--proxy=a,b", `"http.proxy":a b, gc.auto:1`: "--proxy=a b",
+	} {
+		if got, err := gitSyncLine([]string{"--repo=https://h/a", "--one-time", "--git-config=" + text}, nil); err != nil || !strings.Contains(got, want) {
+			t.Errorf("%s: %s, %v, want %s", text, got, err, want)
 		}
 	}
 }

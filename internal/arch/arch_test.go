@@ -179,7 +179,8 @@ func TestRedaction(t *testing.T) {
 func TestSystemCalls(t *testing.T) {
 	allowed := []struct{ place, names, reason string }{
 		{"internal/dirfd/", "", "all"},
-		{"cmd/command/", "Exec", "runs the command after --, instead of this process"},
+		{"cmd/command/chain.go", "Exec", "runs the command after --, instead of this process"},
+		{"cmd/command/exechook.go", "SysProcAttr Kill", "ends a program together with those that it has started"},
 		{"clone/local/", "Mmap Munmap Madvise", "maps the index of a pack, from an open file"},
 		{"internal/inpod/", "Stat Statfs Access", "asks what a volume is like, and whether it can be written"},
 		{"internal/perm/", "CapUserHeader CapUserData Capget", "asks for the capabilities of this process, for a hint"},

@@ -1,0 +1,208 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"initbox/clone"
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+)
+
+// execHook is a program to run for each commit, in its tree, with the commit's id in $GITSYNC_HASH. No shell is
+// involved, and the program gets no arguments.
+type execHook struct {
+	flag             string // without dashes
+	command          string // "" for none
+	timeout, backoff time.Duration
+	once             bool // even if it fails
+}
+
+func (h *execHook) flags(flag, when string) []cli.Flag {
+	*h = execHook{flag: flag, timeout: 30 * time.Second, backoff: 3 * time.Second}
+	return []cli.Flag{
+		textFlag(flag+"-command", "`PROGRAM` to run "+when+", without arguments or a shell, with the commit's id in GITSYNC_HASH", categoryHooks, &h.command),
+		durationFlag(flag+"-timeout", "deadline of one run of it", categoryHooks, &h.timeout),
+		durationFlag(flag+"-backoff", "pause after a run that fails", categoryHooks, &h.backoff),
+	}
+}
+
+// check refuses flags that need another one, and times that cannot be right.
+func (h *execHook) check(c *cli.Context) error {
+	if h.command == "" {
+		return needs(c, [][2]string{{h.flag + "-timeout", h.flag + "-command"}, {h.flag + "-backoff", h.flag + "-command"}})
+	}
+	if h.timeout <= 0 || h.backoff <= 0 {
+		return usagef("--%s-timeout and --%s-backoff: want times such as 30s", h.flag, h.flag)
+	}
+	return unreplaced("--"+h.flag+"-command", h.command)
+}
+
+// run runs the program in dir, and ends it, with the programs that it has started, after the timeout or with ctx. What
+// it prints is logged nowhere else than on stderr.
+func (h *execHook) run(ctx context.Context, e *env, dir, sha string) error {
+	limit, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	start := time.Now()
+	cmd := exec.CommandContext(limit, h.command)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, e.stderr, e.stderr
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PWD=") }), "GITSYNC_HASH="+sha)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second // for programs in the background that keep stderr open
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case limit.Err() != nil:
+		err = fmt.Errorf("timed out after %v", h.timeout)
+	case errors.Is(err, exec.ErrWaitDelay):
+		err = nil
+	}
+	if err == nil {
+		e.log.Info(fmt.Sprintf("%s: done in %v", h.command, time.Since(start).Round(time.Millisecond)))
+		return nil
+	}
+	f := failure.New(failure.Unexpected, "run %s, the --%s-command: %v", h.command, h.flag, err)
+	if isAnyOf(err, exec.ErrNotFound, os.ErrNotExist, os.ErrPermission) {
+		return f.WithHint("the image of initbox has no other program, and no shell: is it on a volume, static, and executable?")
+	}
+	return f.WithHint("its output is in the log")
+}
+
+func isAnyOf(err error, any ...error) bool {
+	return slices.ContainsFunc(any, func(one error) bool { return errors.Is(err, one) })
+}
+
+// until runs the program until it succeeds, or ctx ends; of later commits that newer returns, it runs for the last.
+func (h *execHook) until(ctx context.Context, e *env, dir func() string, sha string, newer <-chan string) error {
+	logged := ""
+	for {
+		err := h.run(ctx, e, dir(), sha)
+		if err == nil || h.once || ctx.Err() != nil {
+			return err
+		}
+		if text := err.Error(); text != logged {
+			logged = text
+			e.log.Warn(fmt.Sprintf("%s; trying again in %v", text, h.backoff))
+		}
+		if poll.Sleep(ctx, h.backoff) != nil {
+			return fmt.Errorf("%w, and the last run failed: %w", context.Cause(ctx), err)
+		}
+		select {
+		case sha = <-newer:
+		default:
+		}
+	}
+}
+
+// follow runs the program for each commit that the returned function is called with, until stop: as the webhook, it
+// holds up neither the next look nor the containers that wait for the startup probe.
+func (h *execHook) follow(ctx context.Context, e *env, dir func() string) (tell func(sha string), stop func()) {
+	if h.command == "" {
+		return func(string) {}, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	commits, done := make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case sha := <-commits:
+				h.until(ctx, e, dir, sha, commits)
+			}
+		}
+	}()
+	tell = func(sha string) {
+		select {
+		case <-commits: // which has not begun
+		default:
+		}
+		commits <- sha
+	}
+	return tell, func() { cancel(); <-done }
+}
+
+// before returns what is to run before a tree is published, for [clone.Options].
+func (h *execHook) before(e *env) func(ctx context.Context, dir, sha string) error {
+	if h.command == "" {
+		return nil
+	}
+	return func(ctx context.Context, dir, sha string) error {
+		err := h.run(ctx, e, dir, sha)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return err
+		case h.once:
+			return poll.Permanent(err)
+		}
+		return poll.After(h.backoff, err)
+	}
+}
+
+// hookDir returns the directory that the program runs in: with a link, the one that it leads to.
+func hookDir(o clone.Options) func() string {
+	return func() string {
+		dir := o.Dir
+		if o.Link != "" {
+			dir += "/" + o.Link
+		}
+		return dir
+	}
+}
+
+// wakeSignals are the values of --sync-on-signal: signals that nothing else uses here.
+var wakeSignals = map[string]syscall.Signal{"HUP": unix.SIGHUP, "USR1": unix.SIGUSR1, "USR2": unix.SIGUSR2}
+
+// parseWakeSignal returns the signal that has the name, with or without SIG, or the number.
+func parseWakeSignal(text string) (syscall.Signal, error) {
+	short := strings.TrimPrefix(strings.ToUpper(text), "SIG")
+	for name, s := range wakeSignals {
+		if short == name || text == fmt.Sprint(int(s)) {
+			return s, nil
+		}
+	}
+	return 0, usagef("--sync-on-signal %s: want HUP, USR1 or USR2", text).hint("the others end the program, or belong to the kernel")
+}
+
+// wakeOn returns a channel that has a value after each signal, which no longer ends the program.
+func wakeOn(ctx context.Context, text string) (<-chan struct{}, error) {
+	if text == "" {
+		return nil, nil
+	}
+	sig, err := parseWakeSignal(text)
+	if err != nil {
+		return nil, err
+	}
+	signals, wake := make(chan os.Signal, 1), make(chan struct{}, 1)
+	signal.Reset(sig) // what withSignals has set
+	signal.Notify(signals, sig)
+	go func() {
+		defer signal.Stop(signals)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-signals:
+			}
+			select {
+			case wake <- struct{}{}:
+			default: // it has not begun to look
+			}
+		}
+	}()
+	return wake, nil
+}
