@@ -238,8 +238,11 @@ func compatible(subcommand, name string, translated func([]string, translate.Env
 		}
 		s := Step{Subcommand: subcommand, Writes: true, Args: append([]string{"--compat=" + name}, list...), Why: subcommand + " understands the command line and the variables of " + name}
 		for _, f := range line.Flags {
-			if f.Name == "watch" {
+			switch {
+			case f.Name == "watch":
 				return nil, &shell.Error{Word: name, Why: "it keeps running, and so the Pod would never start"}
+			case strings.HasSuffix(f.Name, "exechook-command"):
+				return nil, &shell.Error{Word: f.Name, Why: "a program of the image, which the image of initbox does not have"}
 			}
 		}
 		s.differs(line.Warnings...)
