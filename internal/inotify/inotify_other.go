@@ -1,0 +1,8 @@
+//go:build !linux
+
+package inotify
+
+import "context"
+
+// Watch returns nil: there is no inotify here. The plugin for macOS links this package, and waits for nothing.
+func Watch(context.Context, ...string) <-chan struct{} { return nil }
