@@ -23,6 +23,7 @@ type search struct {
 
 	change  []shell.Word // the command that is called for what it finds
 	delete  bool
+	single  bool // -exec … ;, whose failure changes nothing
 	unquote bool // the names go through xargs, which splits them at white space
 }
 
@@ -103,7 +104,7 @@ func (s *search) read(words []shell.Word) int {
 		return 1
 	case name == "-exec" && len(words) > 3:
 		if end := text(len(words) - 1); text(len(words)-2) == "{}" && (end == ";" || end == "+") {
-			s.change = words[1 : len(words)-2]
+			s.change, s.single = words[1:len(words)-2], end == ";"
 			return len(words)
 		}
 		return 0
@@ -140,6 +141,9 @@ func (k *files) find(call *shell.Call) ([]Step, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if s.single && !k.mayFail {
+		steps[0].differs("if it fails for one file, the container fails; find -exec with ; goes on and succeeds")
 	}
 	if s.unquote {
 		steps[0].differs("a name with white space is one name, and not several")
@@ -222,6 +226,8 @@ func (k *files) findChange(p location, s search, call *shell.Call) ([]Step, erro
 		return nil, &shell.Error{Word: name, Why: "not called with one owner or mode"}
 	case s.shallow && !g.has("R"), (s.exclude != "" || s.name != "") && s.shallow != g.has("R"), s.shallow && s.name != "":
 		return nil, &shell.Error{Word: "find", Why: "what is changed only directly in the directory, or at any depth but for a name"}
+	case !g.has("R") && strings.ReplaceAll(s.exclude, "&exclude=lost+found", "") != "":
+		return nil, stop(s.tested, "find goes on below what has this name, and prepare leaves that out, too")
 	case s.kind != "" && (name != "chmod" || g.has("R")):
 		return nil, stop(s.tested, "a test that prepare does not know where it changes files")
 	case k.kind(p) != directory:

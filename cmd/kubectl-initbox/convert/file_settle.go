@@ -131,7 +131,7 @@ func ignoring(call *shell.Call, steps []Step) Step {
 					s.Args[n] = setting(a, ignoreErrors)
 				}
 				s.Differs = slices.DeleteFunc(slices.Clone(s.Differs), func(d string) bool { return strings.HasPrefix(d, noFailure) })
-			case s.Subcommand == "copy" && !keeps: // which may fail for want of privileges
+			case s.Subcommand == "copy" && !keeps && (call.Stdout == nil || isNull(call.Stdout.File)): // which may fail for want of privileges
 				for n, a := range s.Args {
 					s.Args[n] = setting(a, "optional")
 				}

@@ -671,6 +671,8 @@ var fileCases = []fileCase{
 	{script: "find /data -type f -name '*.key' -exec chmod 600 {} +", want: "prepare /data#file-mode=0600&recursive&name=*.key", differs: "sockets"},
 	{script: "find /data -name 'd*' -exec chmod 600 {} +", stops: "the directory itself may match"},
 	{script: "find /data -type f -exec chown 5 {} +", stops: "-type: a test"},
+	{script: "find /data ! -name keep -exec chown 5 {} +", stops: "goes on below"},
+	{script: "find /data ! -name lost+found -exec chown 5 {} +", want: "prepare /data#owner=5&recursive&exclude=lost+found", differs: "at any depth"},
 	{script: "find /empty -type f -delete", stops: "-type f: prepare would remove links"},
 	{script: "find /data -type f -name '*.tmp' -delete", stops: "volumes are mounted below it"},
 	{script: "find /claim -mindepth 1 -delete", want: "prepare /claim#empty --force", differs: "lost+found"},

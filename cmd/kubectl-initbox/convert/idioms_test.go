@@ -30,6 +30,8 @@ func TestIdioms(t *testing.T) {
 		{"sleep 10", "sleep 10s"},
 		{"mkdir -p /data/$(hostname)", "prepare /data/$(HOSTNAME)"},
 		{"D=/data/$HOSTNAME; mkdir -p $D && chmod 700 $D", "prepare /data/$(HOSTNAME)#mode=0700"},
+		{`find /data -exec chown 5 {} \;`, "prepare /data#owner=5&recursive"},
+		{"cat /config/a > /data/a || true", "-its failure is ignored"},
 		{"chown -R 999:999 /data || true", "prepare /data#owner=999:999&recursive&ignore-errors"},
 		{"mkdir -p /data/a; chmod 700 /data/a || true", "prepare /data/a /data/a#mode=0700&ignore-errors"},
 		{"mkdir /data/a || true; chown 9 /data/a || echo no", "prepare /data/a#ignore-errors&owner=9"},

@@ -64,10 +64,11 @@ func valueOf(text string, c *manifest.Container, n int) variable {
 	}
 	result := variable{}
 	for _, p := range word {
+		v := variable{value: p.Text}
 		if p.Env != "" {
-			result.origin = max(result.origin, lookupBefore(p.Env, c, n).origin)
+			v = lookupBefore(p.Env, c, n)
 		}
-		result.value += p.Text
+		result.origin, result.value = max(result.origin, v.origin), result.value+v.value
 	}
 	if result.origin != inManifest {
 		result.value = ""

@@ -114,3 +114,13 @@ func TestKubeletWord(t *testing.T) {
 		t.Error("a variable of a Service is taken for a text")
 	}
 }
+
+// TestNestedVariable pins that the value of a variable has those that it names: a script may decide on it.
+func TestNestedVariable(t *testing.T) {
+	c := container(t, "image: alpine\nenv: [{name: A, value: prod}, {name: B, value: $(A)}, {name: C, value: x-$(B)-$$(A)}, {name: D, value: $(E)}, {name: E, value: later}]")
+	for name, want := range map[string]string{"B": "prod", "C": "x-prod-$(A)", "D": "$(E)"} {
+		if v := lookup(name, c); v.origin != inManifest || v.value != want {
+			t.Errorf("%s: %+v, want %s", name, v, want)
+		}
+	}
+}
