@@ -40,7 +40,7 @@ func Address(text string) (string, error) {
 	return text, nil
 }
 
-// readyFile is the file of --startup-probe, which exists while the sidecar is ready; "" is none.
+// readyFile is the file of --startup-probe, which exists while the sidecar is ready; "" without the flag.
 type readyFile string
 
 // clear removes the file that a killed run has left, since it would be wrong until create is called. A file with

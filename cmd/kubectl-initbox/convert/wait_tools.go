@@ -290,9 +290,7 @@ func wait4xHTTP(w shell.Word, g given, c *manifest.Container) (Step, error) {
 func loginByURL(schemes ...string) func(w shell.Word, g given, c *manifest.Container) (Step, error) {
 	return func(w shell.Word, _ given, c *manifest.Container) (Step, error) {
 		if len(w) == 1 && w[0].Env != "" && w[0].Default == nil && lookup(w[0].Env, c).origin == inSecret {
-			s := wait("the same login", "${env:"+w[0].Env+"}")
-			s.Differs = []string{attemptEnds}
-			return s, nil
+			return attempted("the same login", "${env:"+w[0].Env+"}"), nil
 		}
 		scheme, _, _ := strings.Cut(leading(w), "://")
 		if !slices.Contains(schemes, scheme) {
@@ -317,9 +315,7 @@ func logsIn(scheme string, login shell.Word, server string, c *manifest.Containe
 		user, password = login, nil
 	}
 	at, err := credentials(user, password, c)
-	s := wait("the same login", scheme+"://"+at+server)
-	s.Differs = []string{attemptEnds}
-	return s, err
+	return attempted("the same login", scheme+"://"+at+server), err
 }
 
 // wait4xMySQL is a login with a DSN of Go's driver, USER:PASSWORD@tcp(HOST:PORT)/DATABASE.
@@ -356,18 +352,18 @@ func wait4xMySQL(w shell.Word, _ given, c *manifest.Container) (Step, error) {
 }
 
 // wait4xKafka asks one broker for the list of all.
-func wait4xKafka(w shell.Word, g given, c *manifest.Container) (s Step, err error) {
+func wait4xKafka(w shell.Word, _ given, c *manifest.Container) (s Step, err error) {
 	const scheme = "kafka://"
 	if !strings.HasPrefix(leading(w), scheme) {
 		return Step{}, stop(w, "not a URL of such a server")
 	}
-	broker, query, mechanism := behind(w, len(scheme)), "", ""
+	broker, mechanism := behind(w, len(scheme)), ""
 	if before, after, err := cutWord(broker, "?authMechanism="); err == nil {
 		text, _ := after.Literal()
 		if mechanism = strings.ToUpper(text); mechanism != "SCRAM-SHA-256" && mechanism != "SCRAM-SHA-512" {
 			return Step{}, stop(after, "a mechanism that wait4x does not know")
 		}
-		broker, query = before, "#mechanism="+mechanism
+		broker = before
 	}
 	login, address, err := cutWord(broker, "@")
 	if err != nil {
@@ -382,7 +378,7 @@ func wait4xKafka(w shell.Word, g given, c *manifest.Container) (s Step, err erro
 	case login == nil:
 		return Step{}, stop(w[:1], "a mechanism without a login")
 	default:
-		if s, err = logsIn("kafka", login, server+query, c); err != nil {
+		if s, err = logsIn("kafka", login, server+"#mechanism="+mechanism, c); err != nil {
 			return Step{}, err
 		}
 	}
@@ -428,9 +424,7 @@ func wait4xTemporal(w shell.Word, g given, c *manifest.Container) (Step, error) 
 		settings = append(settings, name+"="+text)
 		s.Why = "a worker polls the queue"
 	}
-	if s.Args = []string{"temporal://" + server}; len(settings) > 0 {
-		s.Args[0] += "#" + strings.Join(settings, "&")
-	}
+	s.Args = []string{"temporal://" + server + fragment(settings)}
 	return s, nil
 }
 

@@ -141,7 +141,7 @@ type parser struct {
 	locals     map[string]*value // the values before the function of its local variables; nil if there was none
 	inLoop     bool
 	onSleep    func(*syntax.Stmt, *syntax.CallExpr) error
-	counted    syntax.ArithmExpr // the expression that counts the loop's counter; nil if there is none
+	counted    syntax.ArithmExpr // what counts the loop's counter; nil if nothing does
 	aborts     bool              // set -e may end an attempt of the loop
 	outputs    map[*Call]error   // outputs in variables that no condition has looked at yet, and what to say then
 }

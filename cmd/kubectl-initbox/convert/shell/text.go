@@ -12,7 +12,7 @@ import (
 )
 
 // filters are the programs whose output is known if their arguments and their input are. They return false for what
-// they do not know. The input is nil if there is none.
+// they do not know. The input is nil for a command at the beginning of a pipeline.
 var filters = map[string]func(args []string, input *string) (string, bool){
 	"seq": seq, "echo": echo, "printf": printf, "basename": basename, "dirname": dirname,
 	"cut": cut, "tr": tr, "head": head, "awk": awk,
