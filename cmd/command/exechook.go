@@ -18,6 +18,7 @@ import (
 	"initbox/clone"
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/sidecar"
 )
 
 // execHook is a program to run for each commit, in its tree, with the commit's id in $GITSYNC_HASH. No shell is
@@ -85,8 +86,8 @@ func isAnyOf(err error, any ...error) bool {
 	return slices.ContainsFunc(any, func(one error) bool { return errors.Is(err, one) })
 }
 
-// until runs the program until it succeeds, or ctx ends; of later commits that newer returns, it runs for the last.
-func (h *execHook) until(ctx context.Context, e *env, dir func() string, sha string, newer <-chan string) error {
+// until runs the program until it succeeds, or ctx ends.
+func (h *execHook) until(ctx context.Context, e *env, dir func() string, sha string) error {
 	logged := ""
 	for {
 		err := h.run(ctx, e, dir(), sha)
@@ -100,40 +101,14 @@ func (h *execHook) until(ctx context.Context, e *env, dir func() string, sha str
 		if poll.Sleep(ctx, h.backoff) != nil {
 			return fmt.Errorf("%w, and the last run failed: %w", context.Cause(ctx), err)
 		}
-		select {
-		case sha = <-newer:
-		default:
-		}
 	}
 }
 
-// follow runs the program for each commit that the returned function is called with, until stop: as the webhook, it
-// holds up neither the next look nor the containers that wait for the startup probe.
-func (h *execHook) follow(ctx context.Context, e *env, dir func() string) (tell func(sha string), stop func()) {
-	if h.command == "" {
-		return func(string) {}, func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	commits, done := make(chan string, 1), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case sha := <-commits:
-				h.until(ctx, e, dir, sha, commits)
-			}
-		}
-	}()
-	tell = func(sha string) {
-		select {
-		case <-commits: // which has not begun
-		default:
-		}
-		commits <- sha
-	}
-	return tell, func() { cancel(); <-done }
+// after returns the hook of a sidecar that runs the program.
+func (h *execHook) after(e *env, dir func() string) sidecar.Hook {
+	return sidecar.Hook{Name: "exechook", Pause: h.backoff, Run: func(ctx context.Context, sha string) error {
+		return h.run(ctx, e, dir(), sha)
+	}}
 }
 
 // before returns what is to run before a tree is published, for [clone.Options].

@@ -95,7 +95,7 @@ func (a aftermath) done(ctx context.Context, e *env, o clone.Options, r clone.Re
 		return err
 	}
 	if a.hook.command != "" {
-		if err := a.hook.until(ctx, e, hookDir(o), r.SHA, nil); err != nil {
+		if err := a.hook.until(ctx, e, hookDir(o), r.SHA); err != nil {
 			return err
 		}
 	}
@@ -152,13 +152,14 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 		listed   = false // the --output has the last result
 		received atomic.Int64
 	)
-	side := g.sidecar.options(after.webhook)
-	side.Tell, side.GitSync = true, g.compat != ""
+	side := g.sidecar.options(after.webhook, e.log)
+	side.GitSync = g.compat != ""
+	if g.hook.command != "" {
+		side.Hooks = append(side.Hooks, g.hook.after(e, hookDir(o)))
+	}
 	if side.Wake, err = wakeOn(e.untilStopped, g.wakeSignal); err != nil {
 		return err
 	}
-	tell, stop := g.hook.follow(e.untilStopped, e, hookDir(o))
-	defer stop()
 	side.Metrics = func() []sidecar.Family {
 		return []sidecar.Family{{Name: "initbox_received_bytes_total", Type: "counter", Help: "Bytes that the server of the repository sent.", Samples: sidecar.Value(float64(received.Load()))}}
 	}
@@ -171,7 +172,6 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 			received.Add(r.Bytes)
 		}
 		if r.Changed || !listed {
-			tell(r.SHA)
 			err = writeResult(e, after.output, r)
 			listed = err == nil
 		}

@@ -83,7 +83,7 @@ Examples:
 			look := e.keystore(o)
 			return func(ctx context.Context) error {
 				if side.watch > 0 {
-					return e.stay(ctx, side.options(hook), side.watch, look)
+					return e.stay(ctx, side.options(hook, e.log), side.watch, look)
 				}
 				_, _, err := look(ctx)
 				return err

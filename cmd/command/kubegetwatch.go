@@ -156,16 +156,10 @@ func (k *kubeWatchFlags) run(ctx context.Context, e *env, hook *sidecar.Webhook)
 	if k.compat != "" && k.sidecar.probe == (probeFlags{}) {
 		k.sidecar.probe.http = usualPort(e)
 	}
-	first := true
-	o := k.sidecar.options(hook)
-	o.Wake, o.Health = w.Wake(), w.Health
+	o := k.sidecar.options(hook, e.log)
+	o.Wake, o.Health, o.Quiet = w.Wake(), w.Health, k.skipFirst
 	o.Secret = slices.ContainsFunc(k.o.Targets, func(t *kubeget.Target) bool { return t.Needs().Resource != "configmaps" })
-	return e.stay(ctx, o, k.sidecar.watch, func(ctx context.Context) (string, bool, error) {
-		revision, changed, err := w.Look(ctx)
-		skip := first && k.skipFirst
-		first = false
-		return revision, changed && !skip, err
-	})
+	return e.stay(ctx, o, k.sidecar.watch, w.Look)
 }
 
 // usualPort returns the port where k8s-sidecar answers probes if HEALTH_PORT does not name another one, or "" if that

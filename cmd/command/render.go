@@ -177,7 +177,7 @@ const (
 
 // stay renders, and renders again after each change of what is read, until a signal comes.
 func (r *renderFlags) stay(first context.Context, e *env, o render.Options, hook *sidecar.Webhook) error {
-	side := r.sidecar.options(hook)
+	side := r.sidecar.options(hook, e.log)
 	side.Wake = inotify.Watch(e.untilStopped, o.Paths()...)
 	o.Sum = &render.Sum{}
 	again := false

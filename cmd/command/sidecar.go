@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"net/http"
 	"os"
 	"strings"
@@ -163,8 +164,15 @@ func (s *sidecarFlags) files() map[string]string {
 }
 
 // options returns what the flags say; hook is that of webhook.
-func (s *sidecarFlags) options(hook *sidecar.Webhook) sidecar.Options {
-	return sidecar.Options{HTTP: s.probe.http, File: s.probe.file, Touch: s.touch, Signal: s.signal, Webhook: hook}
+func (s *sidecarFlags) options(hook *sidecar.Webhook, log *slog.Logger) sidecar.Options {
+	o := sidecar.Options{HTTP: s.probe.http, File: s.probe.file, Touch: s.touch}
+	if s.signal != nil {
+		o.Hooks = append(o.Hooks, s.signal.Hook(log))
+	}
+	if hook != nil {
+		o.Hooks = append(o.Hooks, hook.Hook())
+	}
+	return o
 }
 
 // stay looks, and looks again, as [sidecar.Run] does, until a signal comes. first, which ends at the deadline, limits

@@ -3,6 +3,7 @@ package sidecar
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -90,18 +91,32 @@ const (
 
 // tally is what the metrics have of all looks so far.
 type tally struct {
-	looks    map[string]int     // by result
-	seconds  map[string]float64 // likewise
-	within   []int              // looks that took no longer than each of the bounds
-	failures map[string]int     // by class
-	calls    map[string]int     // of the webhook, by result
+	looks    map[string]int            // by result
+	seconds  map[string]float64        // likewise
+	within   []int                     // looks that took no longer than each of the bounds
+	failures map[string]int            // by class
+	hooks    map[string]map[string]int // runs, by name and result
 }
 
-func newTally() tally {
-	return tally{
+func newTally(hooks ...Hook) tally {
+	t := tally{
 		looks: map[string]int{changed: 0, unchanged: 0, failed: 0}, seconds: map[string]float64{},
-		within: make([]int, len(bounds)), failures: map[string]int{}, calls: map[string]int{"success": 0, "error": 0},
+		within: make([]int, len(bounds)), failures: map[string]int{}, hooks: map[string]map[string]int{},
 	}
+	for _, h := range hooks {
+		t.hooks[h.Name] = map[string]int{"success": 0, "error": 0}
+	}
+	return t
+}
+
+// runs returns the samples of the hooks' runs; label is the one that has the results.
+func (t *tally) runs(label string) (samples []Sample) {
+	for _, name := range slices.Sorted(maps.Keys(t.hooks)) {
+		for _, s := range Counts(label, t.hooks[name]) {
+			samples = append(samples, Sample{"", append([]string{"name", name}, s.Labels...), s.Value})
+		}
+	}
+	return samples
 }
 
 func (t *tally) look(result string, took time.Duration) {
@@ -143,7 +158,8 @@ func (l *loop) metrics() []Family {
 	all := []Family{
 		{"initbox_build_info", "gauge", "The subcommand and the version of initbox.", []Sample{{Labels: []string{"command", l.Command, "version", l.Version}, Value: 1}}},
 		{"initbox_attempts_total", "counter", "Attempts to bring everything up to date, by result: changed, unchanged or failed.", Counts("result", t.looks)},
-		{"initbox_failures_total", "counter", "Failed attempts, signals and calls of the webhook, by class of the failure.", Counts("class", t.failures)},
+		{"initbox_failures_total", "counter", "Failed attempts and hooks, by class of the failure.", Counts("class", t.failures)},
+		{"initbox_hook_runs_total", "counter", "Calls of the webhook, signals and runs of programs, by name and result: success or error.", t.runs("result")},
 		{"initbox_attempt_duration_seconds", "histogram", "How long the attempts took.", buckets},
 	}
 	if !l.succeeded.IsZero() {
@@ -151,9 +167,6 @@ func (l *loop) metrics() []Family {
 		if l.revision != "" && !l.Secret {
 			all = append(all, Family{"initbox_revision_info", "gauge", "What everything is up to date with, such as a commit.", []Sample{{Labels: []string{"revision", l.revision}, Value: 1}}})
 		}
-	}
-	if l.Webhook != nil {
-		all = append(all, Family{"initbox_webhook_calls_total", "counter", "Calls of the webhook, by result: success or error.", Counts("result", t.calls)})
 	}
 	all = append(all, own...)
 	if l.GitSync {
@@ -168,22 +181,17 @@ func (l *loop) metrics() []Family {
 // https://github.com/kubernetes/git-sync/blob/v4.4.0/main.go
 func (l *loop) gitSync() []Family {
 	names := map[string]string{changed: "success", unchanged: "noop", failed: "error"}
-	var counts, durations, hooks []Sample
+	var counts, durations []Sample
 	for _, result := range []string{failed, unchanged, changed} {
 		status := []string{"status", names[result]}
 		counts = append(counts, Sample{"", status, float64(l.tally.looks[result])})
 		durations = append(durations, Sample{"_sum", status, l.tally.seconds[result]}, Sample{"_count", status, float64(l.tally.looks[result])})
 	}
-	if l.Webhook != nil {
-		for _, s := range Counts("status", l.tally.calls) {
-			hooks = append(hooks, Sample{"", append([]string{"name", "webhook"}, s.Labels...), s.Value})
-		}
-	}
 	return []Family{
 		{"git_sync_count_total", "counter", "Syncs by status: success, noop or error.", counts},
 		{"git_sync_duration_seconds", "summary", "How long syncs took, by status.", durations},
 		{"git_fetch_count_total", "counter", "Fetches.", Value(float64(l.tally.looks[changed]))},
-		{"git_sync_hook_run_count_total", "counter", "Calls of hooks, by name and status.", hooks},
+		{"git_sync_hook_run_count_total", "counter", "Calls of hooks, by name and status.", l.tally.runs("status")},
 	}
 }
 

@@ -25,7 +25,11 @@ func TestMetrics(t *testing.T) {
 		o := Options{Command: "test", Version: `1"\`, GitSync: true, Metrics: func() []Family {
 			return []Family{{"initbox_received_bytes_total", "counter", "Bytes.", Value(1 << 40)}, {"initbox_none", "gauge", "Nothing.", nil}}
 		}}
-		l := &loop{Options: o, every: time.Minute, tally: newTally()}
+		webhook, program := Hook{Name: "webhook"}, Hook{Name: "exechook"}
+		l := &loop{Options: o, every: time.Minute, tally: newTally(webhook, program)}
+		l.count(program, errors.New("exit status 1"))
+		l.count(program, nil)
+		l.count(program, nil)
 		results := []error{nil, nil, syscall.ECONNREFUSED, &poll.Error{Cause: context.DeadlineExceeded, Last: syscall.ECONNREFUSED}, errors.New("odd"), nil, errors.New("stopped")}
 		for i, err := range results {
 			l.look = func(context.Context) (string, bool, error) {
@@ -47,10 +51,16 @@ initbox_build_info{command="test",version="1\"\\"} 1
 initbox_attempts_total{result="changed"} 2
 initbox_attempts_total{result="failed"} 3
 initbox_attempts_total{result="unchanged"} 1
-# HELP initbox_failures_total Failed attempts, signals and calls of the webhook, by class of the failure.
+# HELP initbox_failures_total Failed attempts and hooks, by class of the failure.
 # TYPE initbox_failures_total counter
 initbox_failures_total{class="refused"} 2
-initbox_failures_total{class="unexpected answer"} 1
+initbox_failures_total{class="unexpected answer"} 2
+# HELP initbox_hook_runs_total Calls of the webhook, signals and runs of programs, by name and result: success or error.
+# TYPE initbox_hook_runs_total counter
+initbox_hook_runs_total{name="exechook",result="error"} 1
+initbox_hook_runs_total{name="exechook",result="success"} 2
+initbox_hook_runs_total{name="webhook",result="error"} 0
+initbox_hook_runs_total{name="webhook",result="success"} 0
 # HELP initbox_attempt_duration_seconds How long the attempts took.
 # TYPE initbox_attempt_duration_seconds histogram
 initbox_attempt_duration_seconds_bucket{le="0.01"} 1
@@ -91,6 +101,12 @@ git_sync_duration_seconds_count{status="success"} 2
 # HELP git_fetch_count_total Fetches.
 # TYPE git_fetch_count_total counter
 git_fetch_count_total 2
+# HELP git_sync_hook_run_count_total Calls of hooks, by name and status.
+# TYPE git_sync_hook_run_count_total counter
+git_sync_hook_run_count_total{name="exechook",status="error"} 1
+git_sync_hook_run_count_total{name="exechook",status="success"} 2
+git_sync_hook_run_count_total{name="webhook",status="error"} 0
+git_sync_hook_run_count_total{name="webhook",status="success"} 0
 `; kind != textMetrics || text != want {
 			t.Errorf("%s\n%s", kind, text)
 		}

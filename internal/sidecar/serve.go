@@ -42,13 +42,23 @@ func listen(address string, handler func(path, accept string) answer) (*server, 
 // acceptPause is how long serve waits after an error, which the next call would only return again.
 const acceptPause = 100 * time.Millisecond
 
+// maxOpen is how many connections may be open. A newer one closes the oldest, which had the most time: connections that
+// send nothing take neither memory without limit nor the place of the kubelet's.
+const maxOpen = 64
+
 func (s *server) serve() {
+	var open [maxOpen]net.Conn
+	next := 0
 	for {
 		conn, err := s.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err == nil:
+			if oldest := open[next]; oldest != nil {
+				oldest.Close() // again, if it has been answered
+			}
+			open[next], next = conn, (next+1)%maxOpen
 			go s.handle(conn)
 		default: // too many open files, perhaps
 			_ = poll.Sleep(context.Background(), acceptPause)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -107,6 +108,37 @@ func TestPortIsPrintable(t *testing.T) {
 	}
 	if _, err := listen(addr, l.answers); failure.Hint(err) == "" || !strings.Contains(err.Error(), "listen for probes: ") {
 		t.Errorf("a port in use: %v", err)
+	}
+}
+
+// TestServeHalfRequests pins that connections that send half a request do not keep a probe from its answer, and that
+// only so many stay open.
+func TestServeHalfRequests(t *testing.T) {
+	t.Parallel()
+	addr := servers.FreeAddr(t)
+	s, err := listen(addr, func(string, string) answer { return answer{status: "200 OK", text: "ready"} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var conns []net.Conn
+	for range 2 * maxOpen {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		io.WriteString(conn, "GET / HTTP/1.1\r\n")
+		conns = append(conns, conn)
+	}
+	if got, _ := request(t, "GET", addr+"/", nil); got != "200 ready" {
+		t.Errorf("%q", got)
+	}
+	for _, conn := range conns[:maxOpen] {
+		conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if n, err := conn.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("an old connection is still open: %v", err)
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package sidecar is what sidecars share: the port with the kubelet's probes and the metrics, the files and the webhook
+// Package sidecar is what sidecars share: the port with the kubelet's probes and the metrics, the file and the hooks
 // that notify other containers of a change, and the loop that looks for changes until a signal comes.
 //
 //	err := sidecar.Run(ctx, sidecar.Options{HTTP: ":8080", Touch: "/shared/changed", Log: log}, time.Minute,
@@ -40,12 +40,11 @@ const WritableHint = "is the volume mounted, writable by this user and not full?
 type Options struct {
 	Command, Version string // of the program, for the metrics
 
-	HTTP    string   // the address of the port for probes and metrics, from [Address]; "" for none
-	File    string   // that exists once the first look has succeeded; "" for none
-	Touch   string   // the file that is written after each change; "" for none
-	Webhook *Webhook // that is called after each change; nil for none
-	Signal  *Signal  // that is sent after each change; nil for none
-	Tell    bool     // call the webhook after the first look, even if it has changed nothing
+	HTTP  string // the address of the port for probes and metrics, from [Address]; "" for none
+	File  string // that exists once the first look has succeeded; "" for none
+	Touch string // the file that is written after each change; "" for none
+	Hooks []Hook // that notify others after the first look, and after each change
+	Quiet bool   // the hooks do not run after the first look: others read the files when they start
 
 	// Started, if set, is called when the first look has succeeded, before other containers are notified of it.
 	Started func()
@@ -68,11 +67,8 @@ const periods = 3
 // longest is how long a look after the first may take before /livez says that it hangs. A clone may take half of it.
 const longest = time.Hour
 
-// webhookTries is how many timeouts of the webhook the next look may have to wait.
-const webhookTries = 5
-
-// shortPause is the longest time before a failed look, or webhook, is tried again. It doubles with each failure, up to
-// the time between looks, so that a server that returns is not met by all sidecars of a cluster at once.
+// shortPause is the longest time before a failed look, or hook, is tried again. It doubles with each failure, up to the
+// time between looks, so that a server that returns is not met by all sidecars of a cluster at once.
 const (
 	shortPause   = 10 * time.Second
 	maxDoublings = 10
@@ -82,13 +78,13 @@ const (
 // files are now, for the webhook, and whether it has changed any. An error of the first look, or of what must be done
 // after it, is returned; later ones are logged and retried. Run returns nil if ctx ends after the first look.
 //
-// A change is followed by the touched file and the webhook. The webhook is called until it succeeds, but never holds up
-// the next look by more than a few of its timeouts.
+// A change is followed by the touched file and the hooks. Each hook runs until it succeeds, beside the looks. All run
+// after the first look, too, even if it has changed nothing: an earlier run may have been killed before its hooks ran.
 func Run(ctx context.Context, o Options, every time.Duration, look func(ctx context.Context) (revision string, changed bool, err error)) error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &loop{Options: o, every: every, look: look, tally: newTally(), owed: o.Tell && o.Webhook != nil}
+	l := &loop{Options: o, every: every, look: look, tally: newTally(o.Hooks...)}
 	file := readyFile(o.File)
 	if err := file.clear(); err != nil {
 		return err
@@ -114,15 +110,19 @@ func Run(ctx context.Context, o Options, every time.Duration, look func(ctx cont
 		o.Started()
 	}
 	o.Log.Info(Staying)
+	notify, stop := l.follow(ctx)
+	defer stop()
+	l.news = !o.Quiet
 	for {
-		if l.owed || l.unsent {
-			l.tell(ctx)
+		if l.news {
+			notify(l.revision)
+			l.news = false
 		}
 		if l.wait(ctx) != nil {
 			return nil
 		}
 		if err := l.once(ctx); ctx.Err() == nil {
-			l.warn(err)
+			l.logged = l.warn(err, l.logged, l.pause())
 		}
 	}
 }
@@ -133,9 +133,8 @@ type loop struct {
 	every   time.Duration
 	look    func(context.Context) (string, bool, error)
 	pending bool   // the file was not touched since the last change
-	owed    bool   // the webhook was not called since the last change
-	unsent  bool   // the signal was not sent since the last change
-	fails   int    // of looks and the webhook, without a success between them
+	news    bool   // the hooks were not told of the last change
+	fails   int    // of looks, without a success between them
 	logged  string // the last warning
 
 	mu        sync.Mutex
@@ -156,9 +155,7 @@ func (l *loop) once(ctx context.Context) error {
 	l.began = start
 	l.mu.Unlock()
 	revision, news, err := l.look(ctx)
-	l.pending = l.pending || news
-	l.owed = l.owed || news && l.Webhook != nil
-	l.unsent = l.unsent || news && l.Signal != nil
+	l.pending, l.news = l.pending || news, l.news || news
 	if err == nil && l.Touch != "" {
 		err = Touch(l.Touch, revision, l.pending)
 	}
@@ -193,54 +190,26 @@ func (l *loop) once(ctx context.Context) error {
 	return err
 }
 
-// tell notifies others of a change: by the signal, and by the webhook.
-func (l *loop) tell(ctx context.Context) {
-	var unsent, uncalled error
-	if l.unsent {
-		unsent = l.Signal.Send(l.Log)
-		l.unsent = unsent != nil
+// warn logs an error unless logged, the text of the one before, is the same. It returns the text. A pause of zero means
+// that it is not tried again.
+func (l *loop) warn(err error, logged string, pause time.Duration) string {
+	if err == nil {
+		return ""
 	}
-	called := l.owed
-	if called {
-		limit, cancel := context.WithTimeout(ctx, webhookTries*l.Webhook.Timeout)
-		defer cancel()
-		uncalled = l.Webhook.Call(limit, l.revision)
-		l.owed = uncalled != nil
-	}
-	if ctx.Err() != nil {
-		return
-	}
-	l.mu.Lock()
-	if called {
-		l.tally.calls[map[bool]string{true: "success", false: "error"}[uncalled == nil]]++
-	}
-	for _, err := range []error{unsent, uncalled} {
-		if err != nil {
-			l.fails++
-			l.tally.failures[class(err)]++
-		}
-	}
-	l.mu.Unlock()
-	l.warn(errors.Join(unsent, uncalled))
-}
-
-// warn logs an error once, and again if its text differs.
-func (l *loop) warn(err error) {
-	switch {
-	case err == nil && !l.owed && !l.unsent:
-		l.logged = ""
-	case err != nil && err.Error() != l.logged:
-		l.logged = err.Error()
-		pause := l.pause()
+	if err.Error() != logged {
+		text := failure.Lines(err.Error())
 		if pause > time.Second {
 			pause = pause.Round(time.Second)
 		}
-		text := fmt.Sprintf("%s; trying again in %v", failure.Lines(l.logged), pause)
+		if pause > 0 {
+			text += fmt.Sprintf("; trying again in %v", pause)
+		}
 		if hint := failure.Hint(err); hint != "" {
 			text += "; hint: " + hint
 		}
 		l.Log.Warn(text)
 	}
+	return err.Error()
 }
 
 // pause returns the longest time until the next look; 0 for any.
@@ -249,9 +218,14 @@ func (l *loop) pause() time.Duration {
 	case l.Pause != nil:
 		return l.Pause()
 	case l.fails > 0:
-		return min(l.every, shortPause<<min(l.fails-1, maxDoublings))
+		return l.backOff(l.fails)
 	}
 	return l.every
+}
+
+// backOff returns the time until the next attempt after so many failures.
+func (l *loop) backOff(fails int) time.Duration {
+	return min(l.every, shortPause<<min(fails-1, maxDoublings))
 }
 
 func (l *loop) wait(ctx context.Context) error {
@@ -297,16 +271,12 @@ func (l *loop) stuck() error {
 func (l *loop) unhealthy() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	limit := periods*l.period + grace
-	if l.Webhook != nil {
-		limit += webhookTries * l.Webhook.Timeout
-	}
 	switch age := time.Since(l.succeeded); {
 	case l.succeeded.IsZero():
 		return errNotReady
 	case l.err != nil && time.Since(l.failing) > grace:
 		return fmt.Errorf("for %v: %w", time.Since(l.failing).Round(time.Second), l.err)
-	case l.period > 0 && age > limit:
+	case l.period > 0 && age > periods*l.period+grace:
 		return fmt.Errorf("no success for %v", age.Round(time.Second))
 	}
 	if l.Health == nil {

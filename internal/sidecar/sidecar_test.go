@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"time"
 
 	"initbox/internal/httpclient"
+	"initbox/internal/poll"
 	"initbox/internal/resolver"
 	"initbox/internal/secret"
 )
@@ -190,18 +193,22 @@ func TestWebhook(t *testing.T) {
 		Credentials: httpclient.Credentials{User: "admin", PasswordFile: password},
 		Success:     success, Names: new(resolver.Resolver), Log: logger,
 	}
-	looks := 0
-	err = Run(ctx, Options{Webhook: hook, Log: logger}, 100*time.Millisecond, func(context.Context) (string, bool, error) {
-		if looks++; looks == 3 {
+	looks, after := 0, 0
+	err = Run(ctx, Options{Hooks: []Hook{hook.Hook()}, Log: logger}, 50*time.Millisecond, func(context.Context) (string, bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(got) == 2 {
+			after++
+		}
+		if after == 3 {
 			cancel()
 		}
+		looks++
 		return "r1", looks == 1, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mu.Lock()
-	defer mu.Unlock()
 	const want = `PUT /reload application/json r1 admin hunter2 {"a":1}`
 	if len(got) != 2 || got[0] != want || got[1] != want {
 		t.Errorf("%q, want %q twice", got, want)
@@ -209,4 +216,82 @@ func TestWebhook(t *testing.T) {
 	if strings.Contains(log.String(), "hunter") || !strings.Contains(log.String(), "called with r1") {
 		t.Errorf("the log: %s", &log)
 	}
+}
+
+// TestHooks pins which revisions hooks run for and when: after the first look, even if it has changed nothing, and
+// after each change; again after a failure, which holds up neither the looks nor the other hooks; and for the newest
+// revision only.
+func TestHooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		start := time.Now()
+		since := func() string { return time.Since(start).String() }
+		var broken, good, stubborn, looks []string
+		l := Options{Hooks: []Hook{
+			{Name: "broken", Run: func(_ context.Context, revision string) error {
+				broken = append(broken, revision+" "+since())
+				if len(broken) < 5 {
+					return errors.New("refused")
+				}
+				return nil
+			}},
+			{Name: "good", Run: func(_ context.Context, revision string) error {
+				good = append(good, revision+" "+since())
+				return nil
+			}},
+			{Name: "stubborn", Pause: time.Second, Run: func(_ context.Context, revision string) error {
+				stubborn = append(stubborn, revision+" "+since())
+				return poll.Permanent(errors.New("not permitted"))
+			}},
+		}}
+		err := Run(ctx, l, time.Minute, func(context.Context) (string, bool, error) {
+			looks = append(looks, since())
+			synctest.Wait()
+			switch len(looks) {
+			case 1, 2:
+				return "a", false, nil
+			case 3:
+				return "b", true, nil
+			case 6:
+				cancel()
+			}
+			return "b", false, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, lists := range map[string][2][]string{
+			"broken":   {broken, {"a 0s", "a 10s", "a 30s", "a 1m10s", "b 2m0s"}},
+			"good":     {good, {"a 0s", "b 2m0s"}},
+			"stubborn": {stubborn, {"a 0s", "b 2m0s"}},
+			"looks":    {looks, {"0s", "1m0s", "2m0s", "3m0s", "4m0s", "5m0s"}},
+		} {
+			if !slices.Equal(lists[0], lists[1]) {
+				t.Errorf("%s: %q, want %q", name, lists[0], lists[1])
+			}
+		}
+	})
+}
+
+// TestQuiet pins that the hooks do not run for what was there, or was made, at first.
+func TestQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var told []string
+		hook := Hook{Name: "hook", Run: func(_ context.Context, revision string) error {
+			told = append(told, revision)
+			return nil
+		}}
+		looks := 0
+		err := Run(ctx, Options{Hooks: []Hook{hook}, Quiet: true}, time.Minute, func(context.Context) (string, bool, error) {
+			synctest.Wait()
+			if looks++; looks == 4 {
+				cancel()
+			}
+			return strconv.Itoa(looks), looks != 2, nil
+		})
+		if err != nil || !slices.Equal(told, []string{"3"}) {
+			t.Errorf("%q, %v", told, err)
+		}
+	})
 }

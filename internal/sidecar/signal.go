@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 
 	"initbox/internal/failure"
+	"initbox/internal/poll"
 	"initbox/internal/words"
 )
 
@@ -39,8 +41,11 @@ func ParseSignal(text string) (*Signal, error) {
 	return &Signal{name, signal, process}, nil
 }
 
-// maxComm is how much of a program's name the kernel keeps (TASK_COMM_LEN, without the zero byte).
-const maxComm = 15
+// Hook returns the hook that sends it. A failure is permanent: neither the capabilities of this container nor what it
+// sees of the Pod can change, and a process that starts later reads the files then.
+func (s *Signal) Hook(log *slog.Logger) Hook {
+	return Hook{Name: "signal", Run: func(context.Context, string) error { return poll.Permanent(s.Send(log)) }}
+}
 
 // find returns the processes of the program, without those that one of them has started: a server tells its workers.
 func (s *Signal) find() (pids []int) {
@@ -61,8 +66,12 @@ func (s *Signal) find() (pids []int) {
 	return pids
 }
 
-// is returns whether a process runs the program, and which process has started it. A process may have given itself
-// another name than its file has.
+// maxComm is how much of a program's name the kernel keeps (TASK_COMM_LEN, without the zero byte).
+const maxComm = 15
+
+// is returns whether a process runs the program, and which process has started it. It is known by the name of its
+// file, which only root and its own user may read, by its first argument, and by the name that the kernel shows,
+// unless that may be cut off. A process may change the last two.
 func (s *Signal) is(pid int) (parent int, is bool) {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	stat, err := os.ReadFile(dir + "stat") // PID (COMM) STATE PPID …, see proc(5)
@@ -75,12 +84,16 @@ func (s *Signal) is(pid int) (parent int, is bool) {
 		return 0, false
 	}
 	parent, _ = strconv.Atoi(fields[1])
+	comm := string(stat[begin+1 : end])
 	line, _ := os.ReadFile(dir + "cmdline")
-	program, _, _ := strings.Cut(string(line), "\x00")
-	return parent, string(stat[begin+1:end]) == s.process[:min(len(s.process), maxComm)] || filepath.Base(program) == s.process
+	first, _, _ := strings.Cut(string(line), "\x00")
+	file, _ := os.Readlink(dir + "exe")
+	return parent, len(comm) < maxComm && comm == s.process ||
+		filepath.Base(first) == s.process || filepath.Base(strings.TrimSuffix(file, " (deleted)")) == s.process
 }
 
-// Send sends the signal. Where the process does not run, it will read the files when it starts.
+// Send sends the signal to every process that it can be sent to; its error has those to which it cannot. Where the
+// program does not run, it will read the files when it starts.
 func (s *Signal) Send(log *slog.Logger) error {
 	pids := s.find()
 	if len(pids) == 0 && os.Getpid() == 1 { // else the first process is the Pod's
@@ -90,19 +103,34 @@ func (s *Signal) Send(log *slog.Logger) error {
 		log.Info(fmt.Sprintf("%s: not running, so SIG%s is not sent", failure.Printable(s.process), s.name))
 		return nil
 	}
+	var sent []string
+	var failed error
 	for _, pid := range pids {
-		process, err := os.FindProcess(pid)
-		if err != nil {
-			return err
-		}
-		if _, still := s.is(pid); still { // after it was opened: the number may be that of another one by now
-			err = process.Signal(s.signal)
-		}
-		process.Release()
-		if err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return failure.WithHint(fmt.Errorf("send SIG%s to %s, process %d: %w", s.name, failure.Printable(s.process), pid, err), "both containers need the same runAsUser, or this one the capability KILL")
+		switch err := s.send(pid); {
+		case err == nil:
+			sent = append(sent, strconv.Itoa(pid))
+		case !errors.Is(err, os.ErrProcessDone):
+			failed = errors.Join(failed, fmt.Errorf("send SIG%s to %s, process %d: %w", s.name, failure.Printable(s.process), pid, err))
 		}
 	}
-	log.Info(fmt.Sprintf("%s: SIG%s sent to process %s", failure.Printable(s.process), s.name, words.List(words.Each(pids, strconv.Itoa))))
+	if len(sent) > 0 {
+		log.Info(fmt.Sprintf("%s: SIG%s sent to process %s", failure.Printable(s.process), s.name, words.List(sent)))
+	}
+	if failed != nil {
+		return failure.WithHint(failed, "both containers need the same runAsUser, or this one the capability KILL")
+	}
 	return nil
+}
+
+// send sends the signal to a process, or returns [os.ErrProcessDone] if it has ended.
+func (s *Signal) send(pid int) error {
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	defer process.Release()
+	if _, still := s.is(pid); !still { // after it was opened: the number may be that of another one by now
+		return os.ErrProcessDone
+	}
+	return process.Signal(s.signal)
 }

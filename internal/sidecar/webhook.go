@@ -35,6 +35,19 @@ type Webhook struct {
 	Log     *slog.Logger
 }
 
+// tries is how many timeouts a call of the hook may take, in which it is tried often: an application that is about to
+// start soon gets it.
+const tries = 5
+
+// Hook returns the hook that calls it.
+func (w *Webhook) Hook() Hook {
+	return Hook{Name: "webhook", Run: func(ctx context.Context, revision string) error {
+		limit, cancel := context.WithTimeout(ctx, tries*w.Timeout)
+		defer cancel()
+		return w.Call(limit, revision)
+	}}
+}
+
 // Call sends the request until an attempt succeeds, or ctx ends. Its error has no secrets.
 func (w *Webhook) Call(ctx context.Context, revision string) error {
 	retry := &httpclient.Retry{
