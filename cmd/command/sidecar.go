@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"strings"
@@ -181,6 +182,7 @@ func (e *env) stay(first context.Context, o sidecar.Options, every time.Duration
 	ctx, lift, cancel := e.afterFirst(first)
 	defer cancel(nil)
 	o.Started, o.Log, o.Command, o.Version = lift, e.log, e.name, e.version
+	o.Rand = rand.New(rand.NewPCG(podinfo.Seed(), uint64(os.Getpid())))
 	return sidecar.Run(ctx, o, every, look)
 }
 

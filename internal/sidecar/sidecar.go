@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -52,6 +53,7 @@ type Options struct {
 	Pause   func() time.Duration // until the next look, 0 for none; nil for the same time always, and a shorter one after failures
 	Health  func() error         // why it is not healthy, besides failed looks; nil for never
 	Metrics func() []Family      // besides those that all have; nil for none
+	Rand    *rand.Rand           // spreads the looks, so that many sidecars do not ask in step; nil does not
 	Secret  bool                 // the revision is a sum of secrets, which might be guessed from it: the metrics, which all may read, do not have it
 	GitSync bool                 // the port also has git-sync's names for metrics, and its answer for all other paths
 	Log     *slog.Logger         // nil discards
@@ -63,6 +65,9 @@ const grace = 30 * time.Second
 
 // periods is how many looks may be missing before /healthz says so.
 const periods = 3
+
+// spread is the part of the time until the next look by which that may come earlier or later.
+const spread = 0.1
 
 // longest is how long a look after the first may take before /livez says that it hangs. A clone may take half of it.
 const longest = time.Hour
@@ -233,6 +238,9 @@ func (l *loop) wait(ctx context.Context) error {
 	l.mu.Lock()
 	l.period = max(pause, l.every)
 	l.mu.Unlock()
+	if l.Rand != nil && l.Pause == nil {
+		pause += time.Duration(float64(pause) * spread * (2*l.Rand.Float64() - 1))
+	}
 	limit, cancel := context.WithCancel(ctx)
 	if pause > 0 {
 		limit, cancel = context.WithTimeout(ctx, pause)
