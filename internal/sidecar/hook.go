@@ -53,7 +53,7 @@ func (l *loop) serve(ctx context.Context, h Hook, inbox <-chan string) {
 	}
 }
 
-// deliver runs a hook until it succeeds or ctx ends. A newer revision takes the place of one whose hook has failed.
+// deliver runs a hook until it succeeds or ctx ends. A newer revision replaces one whose hook has failed.
 func (l *loop) deliver(ctx context.Context, h Hook, revision string, inbox <-chan string) {
 	logged := ""
 	for fails := 1; ; fails++ {

@@ -28,7 +28,7 @@ seconds() {
 
 total=$(seconds "${DURATION:-20m}")
 seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
-parts=${PARTS:-fuzz kills races mutants}
+parts=${PARTS:-fuzz kills races mutants sidecars}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=""
@@ -118,10 +118,15 @@ mutants() {
 	[ "$bad" = 0 ]
 }
 
+# sidecars runs all sidecars beside servers that come and go: nothing may be missed, and memory and files must not grow.
+sidecars() {
+	INITBOX_SOAK=${share}s INITBOX_SEED=$seed go test -count=1 -timeout $((share + 1800))s -vet=off -v ./test/sidecars </dev/null
+}
+
 for part in $parts; do
-	case $part in # shares of the time, in tenths
+	case $part in # shares of the time
 	fuzz) weight=4 ;;
-	kills | races | mutants) weight=2 ;;
+	kills | races | mutants | sidecars) weight=2 ;;
 	*) say "unknown part $part" >&2 && exit 1 ;;
 	esac
 	weights=$((${weights:-0} + weight))

@@ -39,7 +39,7 @@ func Moments(t testing.TB, n int) iter.Seq[float64] {
 	if !strings.Contains(t.Name(), "Killed") {
 		t.Fatalf("make soak does not run %s: a test that asks for moments has Killed in its name", t.Name())
 	}
-	limit := duration(t)
+	limit := Duration(t)
 	random := Rand(t)
 	return func(yield func(float64) bool) {
 		if limit == 0 {
@@ -96,11 +96,11 @@ func Rand(t testing.TB) *rand.Rand {
 // Running reports whether make soak runs, so that a test may do more than go test has the time for.
 func Running(t testing.TB) bool {
 	t.Helper()
-	return duration(t) > 0
+	return Duration(t) > 0
 }
 
-// duration returns how long each test that asks for Moments goes on, or 0 outside make soak.
-func duration(t testing.TB) time.Duration {
+// Duration returns how long a test goes on while make soak runs, or 0 otherwise.
+func Duration(t testing.TB) time.Duration {
 	t.Helper()
 	text := os.Getenv("INITBOX_SOAK")
 	if text == "" {
