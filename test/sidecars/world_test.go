@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log"
 	"math/big"
@@ -19,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,6 +39,10 @@ type door struct {
 func (d *door) open(t *testing.T) {
 	t.Helper()
 	l, err := net.Listen("tcp", d.addr)
+	for deadline := time.Now().Add(servers.Patience); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond) // another program has taken the port meanwhile
+		l, err = net.Listen("tcp", d.addr)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
