@@ -186,7 +186,7 @@ func TestSystemCalls(t *testing.T) {
 		{"internal/perm/", "CapUserHeader CapUserData Capget", "asks for the capabilities of this process, for a hint"},
 		{"register/", "Access", "asks beforehand whether a file can be written"},
 		{"volume/prepare/", "Stat", "compares a directory with the root directory"},
-		{"internal/inotify/", "InotifyInit1 InotifyAddWatch InotifyRmWatch", "watches directories"},
+		{"internal/inotify/", "InotifyInit1 InotifyAddWatch InotifyRmWatch FcntlInt", "watches directories"},
 	}
 	// Constants, types that the product uses, and conversions between them.
 	noCall := regexp.MustCompile(`^([A-Z0-9_]+|.*_t|Sizeof.*|InotifyEvent|Signal|Timespec(ToNsec)?|TimeToTimespec)$`)

@@ -52,10 +52,7 @@ func Watch(ctx context.Context, paths ...string) <-chan struct{} {
 			}
 			// A directory on the way may be new now, or replaced. Who is woken sees what happened before the new watch.
 			w.renew()
-			select {
-			case wake <- struct{}{}:
-			default: // it was not noticed yet
-			}
+			report(wake)
 		}
 	}()
 	return wake

@@ -148,3 +148,53 @@ func TestWatch(t *testing.T) {
 		}
 	}
 }
+
+// TestWatchFile requires that every change on the way to a file is reported, with dnotify and, when there are too many
+// watches for it, without.
+func TestWatchFile(t *testing.T) {
+	for _, others := range []int32{0, maxQuick} {
+		quick.Add(others)
+		defer quick.Add(-others)
+		dir := t.TempDir()
+		at := func(name string) string { return filepath.Join(dir, name) }
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		wake := WatchFile(ctx, at("a/b/file"))
+		if wake == nil {
+			t.Skip("no inotify instance is available")
+		}
+		for _, step := range []struct {
+			what   string
+			change func() error
+		}{
+			{"a missing directory", func() error { return os.MkdirAll(at("a/b"), 0o700) }},
+			{"the file", func() error { return os.WriteFile(at("a/b/file"), []byte("1"), 0o600) }},
+			{"its content", func() error { return os.WriteFile(at("a/b/file"), []byte("22"), 0o600) }},
+			{"its mode", func() error { return os.Chmod(at("a/b/file"), 0o644) }},
+			{"a file that replaces it", func() error { return os.Rename(at("a/b/file"), at("a/b/other")) }},
+			{"a directory that is replaced", func() error { return os.Rename(at("a"), at("c")) }},
+			{"the directory instead", func() error { return os.Rename(at("c"), at("a")) }},
+			{"the file again", func() error { return os.Rename(at("a/b/other"), at("a/b/file")) }},
+		} {
+			for quiet := false; !quiet; {
+				select {
+				case <-wake:
+				case <-time.After(3 * noticePause): // a change is reported twice
+					quiet = true
+				}
+			}
+			if err := step.change(); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-wake:
+			case <-time.After(20 * time.Second):
+				t.Fatalf("beside %d others: %s is not reported", others, step.what)
+			}
+		}
+		cancel()
+		for quick.Load() != others { // it gives back what it holds
+			time.Sleep(time.Millisecond)
+		}
+	}
+}

@@ -149,6 +149,9 @@ func Until(ctx context.Context, p Policy, try func(context.Context) error) error
 	for {
 		select {
 		case <-next.C:
+			if u.waking {
+				u.waking, u.woken = false, time.Now()
+			}
 			u.noticeHang()
 			u.makeRoom()
 			if u.alive < maxAttempts {
@@ -161,7 +164,8 @@ func Until(ctx context.Context, p Policy, try func(context.Context) error) error
 			}
 
 		case <-wake:
-			next.Reset(max(0, minWake-time.Since(u.launched)))
+			next.Reset(max(0, minWake-time.Since(u.woken)))
+			u.waking = true
 
 		case a := <-u.results:
 			u.alive--
@@ -189,7 +193,7 @@ func Until(ctx context.Context, p Policy, try func(context.Context) error) error
 					continue
 				}
 			}
-			if newest || a.err == nil {
+			if (newest || a.err == nil) && !u.waking {
 				next.Reset(u.pause(a.err))
 			}
 
@@ -209,7 +213,8 @@ type until struct {
 
 	alive    int        // attempts whose try has not returned
 	waiting  bool       // for one of them to return, to start the next
-	launched time.Time  // when the last attempt started
+	waking   bool       // the next attempt is caused by a change
+	woken    time.Time  // when the last such attempt started
 	started  int        // attempts so far
 	running  []*attempt // the oldest first, at most two
 	lastSeen int        // the newest attempt whose finding counted
@@ -241,8 +246,7 @@ func (u *until) makeRoom() {
 func (u *until) launch(ctx context.Context) {
 	u.started++
 	u.alive++
-	u.launched = time.Now()
-	a := &attempt{number: u.started, start: u.launched}
+	a := &attempt{number: u.started, start: time.Now()}
 	u.running = append(u.running, a)
 
 	actx := a.begin(ctx, u.AttemptTimeout)

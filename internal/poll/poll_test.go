@@ -492,6 +492,47 @@ func TestWatch(t *testing.T) {
 			}
 		})
 	})
+	t.Run("right after an attempt", func(t *testing.T) { // that no change has caused
+		synctest.Test(t, func(t *testing.T) {
+			wake, n, start := make(chan struct{}, 1), 0, time.Now()
+			p := Policy{Watch: func(context.Context) <-chan struct{} { return wake }}
+			var changed time.Duration
+			Until(t.Context(), p, func(context.Context) error {
+				if n++; n == 5 {
+					time.AfterFunc(time.Millisecond, func() { changed = time.Since(start); wake <- struct{}{} })
+				}
+				if changed == 0 {
+					return errDown
+				}
+				return nil
+			})
+			if late := time.Since(start) - changed; changed == 0 || late != 0 {
+				t.Errorf("noticed after %v, want at once", late)
+			}
+		})
+	})
+	t.Run("during an attempt", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			wake, n, start := make(chan struct{}, 1), 0, time.Now()
+			p := Policy{Watch: func(context.Context) <-chan struct{} { return wake }}
+			var changed time.Duration
+			Until(t.Context(), p, func(context.Context) error {
+				if changed != 0 {
+					return nil
+				}
+				if n++; n == 20 { // the pause is long by then
+					changed = time.Since(start)
+					wake <- struct{}{}
+					time.Sleep(time.Millisecond)
+				}
+				return errDown
+			})
+			if late := time.Since(start) - changed; changed == 0 || late > minWake {
+				t.Errorf("noticed after %v, want after %v at most", late, minWake)
+			}
+			time.Sleep(time.Millisecond) // until the attempt has ended
+		})
+	})
 	t.Run("too late for a change", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			n, start := 0, time.Now()

@@ -1,7 +1,7 @@
 // Package file waits for files: file:///PATH.
 //
 // A file is ready when it exists; with the setting min-size, when it is long enough; with contains, when it contains a
-// text or a match of a regular expression. Where possible, inotify(7) reports changes.
+// text or a match of a regular expression. Where possible, the kernel reports changes.
 package file
 
 import (
@@ -64,7 +64,7 @@ func parse(t *target.Target) (target.Check, error) {
 }
 
 // Watch reports changes to the file.
-func (c check) Watch(ctx context.Context) <-chan struct{} { return inotify.Watch(ctx, c.path) }
+func (c check) Watch(ctx context.Context) <-chan struct{} { return inotify.WatchFile(ctx, c.path) }
 
 func (c check) Check(ctx context.Context) error {
 	stat, err := os.Stat(c.path)
