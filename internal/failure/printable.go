@@ -77,5 +77,8 @@ func escape(s string, special func(rune) bool) string {
 // unprintable returns whether a character is not a visible one or a plain space: control characters, line and paragraph
 // separators, bidirectional controls, byte order marks, and what Unicode lists as invisible.
 func unprintable(r rune) bool {
+	if ' ' <= r && r <= '~' {
+		return false // most are
+	}
 	return !unicode.IsPrint(r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }

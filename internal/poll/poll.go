@@ -52,12 +52,18 @@ type Policy struct {
 
 	Seed uint64 // of the jitter
 
-	// MinPause is the shortest pause after a failure, if it is longer than that of the back-off.
-	MinPause time.Duration
+	// MinPause, if set, returns the shortest pause after a failure, if that is longer than that of the back-off.
+	MinPause func() time.Duration
+
+	// Align, if set, returns the pause to make instead of the one that the back-off and its jitter gave.
+	Align func(time.Duration) time.Duration
 
 	// Watch, if set, is called after the first failure. A value in the channel
 	// it returns, if any, means that something changed, and starts an attempt.
 	Watch func(context.Context) <-chan struct{}
+
+	// Wake, if set, has a value when a change is likely: it starts an attempt, unless the last one ended with [After].
+	Wake <-chan struct{}
 
 	// Notify, if set, is called for every attempt that counts, in order.
 	Notify func(Event)
@@ -146,6 +152,10 @@ func Until(ctx context.Context, p Policy, try func(context.Context) error) error
 	defer next.Stop()
 	var wake <-chan struct{}
 	watched := false
+	changed := func() {
+		next.Reset(max(0, minWake-time.Since(u.woken)))
+		u.waking = true
+	}
 	for {
 		select {
 		case <-next.C:
@@ -164,8 +174,12 @@ func Until(ctx context.Context, p Policy, try func(context.Context) error) error
 			}
 
 		case <-wake:
-			next.Reset(max(0, minWake-time.Since(u.woken)))
-			u.waking = true
+			changed()
+
+		case <-p.Wake:
+			if !u.held {
+				changed()
+			}
 
 		case a := <-u.results:
 			u.alive--
@@ -215,6 +229,7 @@ type until struct {
 	waiting  bool       // for one of them to return, to start the next
 	waking   bool       // the next attempt is caused by a change
 	woken    time.Time  // when the last such attempt started
+	held     bool       // the last one ended with After
 	started  int        // attempts so far
 	running  []*attempt // the oldest first, at most two
 	lastSeen int        // the newest attempt whose finding counted
@@ -322,12 +337,20 @@ func (u *until) take(number int, err error) (done bool) {
 
 // pause returns the time until the next attempt after one that ended with err.
 func (u *until) pause(err error) time.Duration {
+	u.held = false
 	if err == nil {
 		return min(max(u.StableFor/10, minPause), maxStablePause, u.StableFor-time.Since(u.ready))
 	}
-	pause := jittered(max(growing(time.Since(u.start)), u.MinPause), u.rand)
+	pause := growing(time.Since(u.start))
+	if u.MinPause != nil {
+		pause = max(pause, u.MinPause())
+	}
+	if pause = jittered(pause, u.rand); u.Align != nil {
+		pause = u.Align(pause)
+	}
 	var later laterError
 	if errors.As(err, &later) && (!later.atMost || later.pause < pause) {
+		u.held = !later.atMost
 		return later.pause
 	}
 	return pause

@@ -533,6 +533,29 @@ func TestWatch(t *testing.T) {
 			time.Sleep(time.Millisecond) // until the attempt has ended
 		})
 	})
+	t.Run("a likely change", func(t *testing.T) {
+		for name, tt := range map[string]struct {
+			err  error
+			late time.Duration
+		}{
+			"is looked for":  {errDown, 0},
+			"but not before": {After(time.Second, errDown), 700 * time.Millisecond},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				wake, n, start := make(chan struct{}, 1), 0, time.Now()
+				time.AfterFunc(10300*time.Millisecond, func() { wake <- struct{}{} })
+				Until(t.Context(), Policy{Wake: wake, MinPause: func() time.Duration { return time.Hour }}, func(context.Context) error {
+					if n++; time.Since(start) < 10300*time.Millisecond {
+						return tt.err
+					}
+					return nil
+				})
+				if took := time.Since(start); took != 10300*time.Millisecond+tt.late {
+					t.Errorf("%s: noticed after %v and %d attempts", name, took, n)
+				}
+			})
+		}
+	})
 	t.Run("too late for a change", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			n, start := 0, time.Now()
@@ -643,7 +666,7 @@ func TestMinPause(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), tt.within)
 			defer cancel()
 			attempts := 0
-			_ = Until(ctx, Policy{MinPause: tt.minPause}, func(context.Context) error {
+			_ = Until(ctx, Policy{MinPause: func() time.Duration { return tt.minPause }}, func(context.Context) error {
 				attempts++
 				return errors.New("not yet")
 			})

@@ -23,6 +23,7 @@ type report struct {
 	need    int
 	stable  time.Duration
 	targets []*targetState
+	stir    func() // a target has become ready
 
 	mu      sync.Mutex
 	logged  map[string]bool // urgent hints
@@ -75,19 +76,19 @@ func (t *targetState) found(e poll.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.attempts = e.Attempt
-	log := t.report.log.With("target", t.name, "attempt", e.Attempt)
+	log := func() *slog.Logger { return t.report.log.With("target", t.name, "attempt", e.Attempt) }
 	if e.Err == nil {
 		if !t.ready {
 			t.ready, t.failure = true, nil
 			t.ups++
+			t.report.stir()
 			if t.change() && t.report.stable > 0 {
-				log.Info(fmt.Sprintf("%s: %s, must stay %[2]s for %[3]s", t.name, t.goal, words.Seconds(t.report.stable)))
+				log().Info(fmt.Sprintf("%s: %s, must stay %[2]s for %[3]s", t.name, t.goal, words.Seconds(t.report.stable)))
 			}
 		}
 		return
 	}
-	f := failure.Of(e.Err)
-	log = log.With("class", string(f.Class))
+	f := failureOf(e.Err)
 	changed := t.ready || t.failure == nil || t.failure.Text != f.Text
 	// A note changes all the time; only its first appearance is logged.
 	noted := !changed && f.Note != "" && !t.noted
@@ -97,12 +98,12 @@ func (t *targetState) found(e poll.Event) {
 	t.ready, t.failure, t.noted = false, f, f.Note != "" || t.noted && !changed
 	switch {
 	case changed && t.change(), noted:
-		log.Info(t.says())
-	default:
-		log.Debug(t.says())
+		log().Info(t.says())
+	case t.report.log.Enabled(context.Background(), slog.LevelDebug):
+		log().Debug(t.says())
 	}
 	if f.Urgent && t.report.first(f.Hint) {
-		log.Warn("hint: " + f.Hint)
+		log().Warn("hint: " + f.Hint)
 	}
 }
 
@@ -134,7 +135,7 @@ func (t *targetState) gaveUp(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if errors.As(err, &e) && e.Last != nil && t.failure == nil && !t.ready {
-		t.failure, t.attempts = failure.Of(e.Last), e.Attempts
+		t.failure, t.attempts = failureOf(e.Last), e.Attempts
 	}
 }
 

@@ -62,10 +62,6 @@ const patience = time.Second
 // summaryPeriod is how often what is still missing is logged.
 const summaryPeriod = 30 * time.Second
 
-// maxAttempts is how many attempts a second all checks make together at most, not counting those that a change starts.
-// Only waits for more than 200 checks are slower for it.
-const maxAttempts = 4000
-
 // All waits for the checks, all at once, until every one (or [Options.Need] of them) is ready. Otherwise it returns a
 // [NotReady]: when ctx ends, and then it unwraps to the cause of ctx, or, as a [poll.Permanent] error, as soon as too
 // few checks can become ready.
@@ -77,8 +73,11 @@ func All(ctx context.Context, o Options, checks ...Check) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	report := newReport(o, need, checks)
-	var summaries sync.WaitGroup
-	summaries.Go(func() {
+	pace := newPace(len(checks), need)
+	report.stir = pace.stir
+	var beside sync.WaitGroup
+	beside.Go(func() { pace.run(ctx) })
+	beside.Go(func() {
 		poll.Every(ctx, summaryPeriod, func() {
 			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Second { // otherwise the final message follows at once
 				report.summary()
@@ -95,9 +94,10 @@ func All(ctx context.Context, o Options, checks ...Check) error {
 	for i, c := range checks {
 		wg.Go(func() {
 			p := policy(o, c, report.targets[i])
-			p.MinPause = time.Duration(len(checks)) * time.Second / maxAttempts
+			pace.set(&p, i)
 			err := poll.Until(ctx, p, pausing(c.Check))
 			report.targets[i].gaveUp(err)
+			pace.missing.Add(-1)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -121,7 +121,7 @@ func All(ctx context.Context, o Options, checks ...Check) error {
 		err = report.notReady(context.Cause(ctx))
 	}
 	cancel(nil)
-	summaries.Wait()
+	beside.Wait()
 	report.noticeEnd(o.Notice, err)
 	return err
 }
@@ -138,11 +138,31 @@ const refusedPause = time.Second
 func pausing(check func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := check(ctx)
-		if err != nil && failure.Of(err).Class == failure.Authentication {
-			return poll.After(refusedPause, err)
+		if err == nil {
+			return nil
 		}
-		return err
+		found := &classified{err, failure.Of(err)}
+		if found.failure.Class == failure.Authentication {
+			return poll.After(refusedPause, found)
+		}
+		return found
 	}
+}
+
+// classified is the error of an attempt with its failure, so that it is classified once.
+type classified struct {
+	error
+	failure *failure.Failure
+}
+
+func (e *classified) Unwrap() error { return e.error }
+
+// failureOf returns the failure of an error that [pausing] may have classified.
+func failureOf(err error) *failure.Failure {
+	if e, known := errors.AsType[*classified](err); known {
+		return e.failure
+	}
+	return failure.Of(err)
 }
 
 func policy(o Options, c Check, t *targetState) poll.Policy {
