@@ -49,7 +49,7 @@ func (s *streams) convert() *cli.Command {
 			as := c.String("output")
 			if c.Args().Present() && len(c.StringSlice("filename")) == 0 {
 				if file := c.Args().First(); c.Args().Len() == 1 && slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(file)) {
-					return failure.WithHint(usagef("files are named by -f, got the argument %s", failure.Printable(file)), "did you mean -f "+failure.Printable(file)+"?")
+					return failure.WithHint(usagef("files are given with -f, got the argument %s", failure.Printable(file)), "did you mean -f "+failure.Printable(file)+"?")
 				}
 				return s.convertCommand(c.Args().Slice(), convert.Output(as))
 			}
@@ -93,12 +93,12 @@ func (s *streams) convertFiles(c *cli.Context, as convert.Output) error {
 }
 
 // commandHint says how a script is given to convert.
-const commandHint = "a command stands after --, and a script in a shell: " + name + " convert -- sh -c 'until nc -z db 5432; do sleep 2; done'"
+const commandHint = "a command is given after --, a script as an argument of a shell: " + name + " convert -- sh -c 'until nc -z db 5432; do sleep 2; done'"
 
 // convertCommand converts a command line alone, as that of a container of busybox all of whose paths are in a volume.
 func (s *streams) convertCommand(line []string, as convert.Output) error {
 	if first := line[0]; strings.ContainsAny(first, " \t\n;|&") || slices.Contains([]string{"until", "while", "for", "if", "[", "[["}, first) {
-		return failure.WithHint(usagef("%s is no program, but belongs to a script", failure.Printable(first)), commandHint)
+		return failure.WithHint(usagef("%s is shell syntax, not a program", failure.Printable(first)), commandHint)
 	}
 	const volume = "volume"
 	pod := &manifest.Pod{Object: &manifest.Object{File: &manifest.File{}}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{

@@ -21,7 +21,7 @@ func (s *streams) doctorCommand() *cli.Command {
 		Name:      "doctor",
 		Usage:     "explain why Pods are stuck",
 		ArgsUsage: "[POD|KIND/NAME…]",
-		Description: "For each Pod that is not ready: the container that holds it, and since when; how it ended and what it said;\n" +
+		Description: "For each Pod that is not ready: the container that holds it up, and since when; how it ended and what it wrote;\n" +
 			"what it waits for, what is wrong there, and the Pods behind that; what to change. It only reads.\n" +
 			"Without arguments, all Pods of the namespace are examined.",
 		Flags: []cli.Flag{
@@ -29,8 +29,8 @@ func (s *streams) doctorCommand() *cli.Command {
 			&cli.BoolFlag{Name: "all-namespaces", Aliases: []string{"A"}, Usage: "the Pods of all namespaces"},
 			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "`LABELS` of the Pods, such as app=web"},
 			outputFlag("text for people, or json", "text", "json"),
-			&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "go on until all Pods run, and print what changes"},
-			&cli.StringFlag{Name: "kubeconfig", Usage: "`FILE` that says where the cluster is (default: as for kubectl)"},
+			&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "keep running until all Pods run, and print what changes"},
+			&cli.StringFlag{Name: "kubeconfig", Usage: "`FILE` with the address of the cluster and your credentials (default: as for kubectl)"},
 			&cli.StringFlag{Name: "context", Usage: "`NAME` of a context in the kubeconfig"},
 		},
 		Action: s.diagnose,

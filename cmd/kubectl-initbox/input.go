@@ -50,7 +50,7 @@ func (s *streams) objects(c *cli.Context) ([]*manifest.Object, error) {
 	files := c.StringSlice("filename")
 	switch {
 	case c.Args().Present():
-		return nil, failure.WithHint(usagef("files are named by -f, got the argument %s", c.Args().First()), "did you mean -f "+c.Args().First()+"?")
+		return nil, failure.WithHint(usagef("files are given with -f, got the argument %s", c.Args().First()), "did you mean -f "+c.Args().First()+"?")
 	case len(files) == 0:
 		return nil, failure.WithHint(usagef("no manifest given: -f FILE, -f DIR, or -f - for stdin"), "as in: helm template . | "+name+" "+c.Command.Name+" -f -")
 	}

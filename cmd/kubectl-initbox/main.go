@@ -105,7 +105,7 @@ func (s *streams) main(ctx context.Context, args []string) error {
 	case first == completeCommand:
 		return s.complete(args[1:])
 	case strings.HasPrefix(first, "-"):
-		return failure.WithHint(usagef("flags stand after the subcommand: %s", first), "run "+name+" --help for the list of subcommands")
+		return failure.WithHint(usagef("flags go after the subcommand: %s", first), "run "+name+" --help for the list of subcommands")
 	}
 	cmd := app.Command(first)
 	if cmd == nil {

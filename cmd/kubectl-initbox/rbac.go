@@ -57,7 +57,7 @@ Examples:
 			}
 			switch {
 			case containers == 0:
-				fmt.Fprintln(s.stderr, "no container of the input runs initbox; --image names other images that hold it")
+				fmt.Fprintln(s.stderr, "no container in the input runs initbox; --image names other images that hold it")
 			case len(accounts) == 0:
 				fmt.Fprintln(s.stderr, "no Role is needed: no container of initbox sends requests to the API server")
 			case len(roles) == 0:

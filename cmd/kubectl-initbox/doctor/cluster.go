@@ -137,7 +137,7 @@ func (c *cluster) read(ctx context.Context, request *rest.Request, v any) error 
 		}
 		body, _ := answer.Raw()
 		if err := json.Unmarshal(body, v); err != nil {
-			return fmt.Errorf("not the answer of an API server: %w", err)
+			return fmt.Errorf("not an answer of a Kubernetes API server: %w", err)
 		}
 		return nil
 	})

@@ -223,15 +223,15 @@ func explainRequest(err error, verb, what, namespace string) error {
 	failed := fmt.Errorf("%s %s%s: %s", verb, what, in, reason(err))
 	switch {
 	case apierrors.IsForbidden(err):
-		hint := fmt.Sprintf("kubectl auth can-i %s %s %s tells whether you may; ask for the ClusterRole view", verb, what, flag)
+		hint := fmt.Sprintf("kubectl auth can-i %s %s %s shows whether you may; ask for the ClusterRole view", verb, what, flag)
 		if namespace == "" {
 			hint = "with -n NAMESPACE it reads one namespace; " + hint
 		}
 		return failure.WithHint(failed, hint)
 	case apierrors.IsUnauthorized(err):
-		return failure.WithHint(failed, "log in again as you do for kubectl: the credentials in the kubeconfig are missing or have expired")
+		return failure.WithHint(failed, "log in again, as for kubectl: the credentials in the kubeconfig are missing or have expired")
 	case errors.Is(err, context.Canceled):
 		return err
 	}
-	return failure.WithHint(failed, "kubectl get --raw /readyz, with the same --kubeconfig and --context, tells whether the API server can be reached")
+	return failure.WithHint(failed, "kubectl get --raw /readyz, with the same --kubeconfig and --context, shows whether the API server can be reached")
 }

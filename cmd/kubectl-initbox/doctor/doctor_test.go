@@ -156,7 +156,7 @@ kind: Service
 metadata: {name: pg, namespace: shop}
 spec: {selector: {app: pg}, ports: [{port: 5432}]}
 `)
-	want := `Pod shop/web-7d-x: Init:0/1 for 2m13s, held by "wait" (wait-for-service), started 3 times, last status 124 (its time ran out) after 40s
+	want := `Pod shop/web-7d-x: Init:0/1 for 2m13s, held by "wait" (wait-for-service), started 3 times, last status 124 (its deadline passed) after 40s
   message: postgres://pgg/shop: no such name
   postgres://pgg/shop  no Service pgg in shop; near: pg (0 ready endpoints) → pg instead of pgg in spec.initContainers[0].args[1] (in its manifest: delete the Pod and create it again)
 next start in about 1m10s (CrashLoopBackOff)

@@ -51,7 +51,7 @@ func (d *doctor) unscheduled(ctx context.Context, p *Pod) {
 	case scheduled.Message != "":
 		p.add(Finding{About: "scheduling", Text: scheduled.Message})
 	default:
-		p.add(Finding{About: "scheduling", Text: "the scheduler " + p.pod.Spec.SchedulerName + " has not looked at it yet"})
+		p.add(Finding{About: "scheduling", Text: "the scheduler " + p.pod.Spec.SchedulerName + " has not considered it yet"})
 	}
 	d.volumes(ctx, p)
 }
@@ -226,7 +226,7 @@ func (d *doctor) claim(ctx context.Context, p *Pod, about, name string) {
 			f.Text += ": " + clip(events[len(events)-1].Message)
 		}
 		if class := claims[i].Spec.StorageClassName; class == nil {
-			f.Text += "; it names no storage class, and the cluster has no default, or had none when it was made"
+			f.Text += "; it names no storage class, and the cluster has no default, or had none when the claim was created"
 		} else if *class != "" {
 			_, err := d.object(ctx, resourceOf("storageclasses"), "", *class)
 			if apierrors.IsNotFound(err) {

@@ -152,7 +152,7 @@ func (d *doctor) parts(ctx context.Context, o object, r kube.Resource, namespace
 func (d *doctor) rights(ctx context.Context, p *Pod, needs []kube.Permission) {
 	account := cmp.Or(p.pod.Spec.ServiceAccountName, "default")
 	if token := p.pod.Spec.AutomountServiceAccountToken; len(needs) > 0 && token != nil && !*token {
-		p.add(Finding{About: "service account", Text: "automountServiceAccountToken: false: the Pod cannot log in at the API server", Fix: p.at("automountServiceAccountToken: true")})
+		p.add(Finding{About: "service account", Text: "automountServiceAccountToken: false: the Pod cannot authenticate to the API server", Fix: p.at("automountServiceAccountToken: true")})
 	}
 	var unknown []string
 	denied := map[string][]kube.Permission{} // by what is wrong

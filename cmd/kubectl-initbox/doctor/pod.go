@@ -233,7 +233,7 @@ func explainStatus(ended *corev1.ContainerStateTerminated, ours bool) string {
 	case ended.Reason == "StartError" || ended.Reason == "ContainerCannotRun":
 		return "it could not be started"
 	case ended.ExitCode == 124:
-		return "its time ran out"
+		return "its deadline passed"
 	case ended.ExitCode == 2 && ours:
 		return "its command line is wrong"
 	}

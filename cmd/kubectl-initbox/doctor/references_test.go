@@ -54,7 +54,7 @@ metadata: {name: b}
       {name: C, valueFrom: {secretKeyRef: {name: none, key: x, optional: true}}}, {name: D, valueFrom: {configMapKeyRef: {name: none, key: x, optional: true}}}], args: [`, 1)
 	const volumes = `volume pvc        PersistentVolumeClaim data is pending; there is no storage class fast → kubectl get storageclasses
 volume lost       no PersistentVolumeClaim dat in shop; near: data
-volume scratch    PersistentVolumeClaim web-scratch is pending; it names no storage class, and the cluster has no default, or had none when it was made
+volume scratch    PersistentVolumeClaim web-scratch is pending; it names no storage class, and the cluster has no default, or had none when the claim was created
 volume s          no Secret logn in shop; near: login
 volume k          Secret login has no key usr; it has password, user
 volume c          no ConfigMap setings in shop; near: settings
@@ -72,7 +72,7 @@ envFrom           no ConfigMap sets in shop
 ` + volumes + `node a            not ready: gone, DiskPressure, cordoned
 `},
 		"not scheduled": {strings.Replace(pod, "nodeName: a", "schedulerName: mine", 1), `Pod shop/web: Pending for 1m0s
-scheduling      the scheduler mine has not looked at it yet
+scheduling      the scheduler mine has not considered it yet
 ` + volumes + `node a          not ready: gone, DiskPressure, cordoned
 `},
 	} {

@@ -31,7 +31,7 @@ func (d *doctor) service(ctx context.Context, p *Pod, about string, a address, n
 		p.add(d.noService(ctx, p, about, a, name, namespace))
 		return
 	case s.Spec.Type == corev1.ServiceTypeExternalName:
-		p.add(Finding{About: about, Text: fmt.Sprintf("Service %s is another name of %s", name, s.Spec.ExternalName)})
+		p.add(Finding{About: about, Text: fmt.Sprintf("Service %s is an alias of %s", name, s.Spec.ExternalName)})
 		return
 	}
 	port, wrong := portOf(s, a)
@@ -56,7 +56,7 @@ func (d *doctor) service(ctx context.Context, p *Pod, about string, a address, n
 			p.add(Finding{About: about, Text: text + ": what it answers is in the log"})
 		}
 	case len(s.Spec.Selector) == 0:
-		p.add(Finding{About: about, Text: "Service " + name + " has no selector, and nothing has made EndpointSlices for it"})
+		p.add(Finding{About: about, Text: "Service " + name + " has no selector, and no EndpointSlices were created for it"})
 	case podsKnown && len(pods) == 0:
 		p.add(d.noPods(ctx, about, s))
 	case mismatched(port, pods):

@@ -76,7 +76,7 @@ func TestFindings(t *testing.T) {
 		{"a named port that no container has", waiting("web", `wait-for-service, "http://api"`) + "---" + service("api", "{port: 80, targetPort: http}", false) + "---" + waiting("api", "sleep, 1h"),
 			[]string{`Service api targets the port named "http", which no container of its Pods has; they have web`, "\n    Pod shop/api: Init:0/1"}},
 		{"an ExternalName", waiting("web", `wait-for-service, "http://api"`) + "---\napiVersion: v1\nkind: Service\nmetadata: {name: api, namespace: shop}\nspec: {type: ExternalName, externalName: example.com}\n",
-			[]string{"Service api is another name of example.com"}},
+			[]string{"Service api is an alias of example.com"}},
 		{"localhost", waiting("web", `wait-for-service, "http://localhost:8080"`), []string{"localhost is this Pod itself, whose containers start only after its init containers → "}},
 		{"an address", waiting("web", `wait-for-service, "tcp://10.9.9.9:80"`), []string{"no Service and no Pod of shop has this address"}},
 		{"the address of a Service", waiting("web", `wait-for-service, "tcp://10.0.0.1:80"`) + "---" + service("api", "{port: 80}"), []string{"the address of Service api"}},

@@ -30,8 +30,8 @@ func sidecarEnds(r *run, report report) {
 	if len(r.steps) == 0 || r.err != nil || !r.Sidecar() || last.Stays != "" || r.foreign() != nil || last.Name == "sleep" {
 		return
 	}
-	report(r.container, key(r.Node, "restartPolicy"), "leave out restartPolicy: the containers after it then start when it has succeeded",
-		"%s ends, so that Kubernetes starts it again and again, and nothing waits for it", last.Name)
+	report(r.container, key(r.Node, "restartPolicy"), "remove restartPolicy: the next containers then start when it has succeeded",
+		"%s ends, so Kubernetes restarts it again and again, and nothing waits for it", last.Name)
 }
 
 // answer returns the flag that says where probes are answered, its value, and the port in it; "" if it is a file or not
@@ -71,7 +71,7 @@ func startupProbe(r *run, report report) {
 	case strings.HasPrefix(value, "/"):
 		report(r.container, node, "add --http :"+asked+" to the args", "the startup probe asks port %s, and --startup-probe creates the file %s", asked, value)
 	case port != asked:
-		report(r.container, node, "write "+port+" in both", "the startup probe asks port %s, and %s answers at %s", asked, flag, value)
+		report(r.container, node, "use port "+port+" in both", "the startup probe asks port %s, and %s answers at %s", asked, flag, value)
 	}
 }
 
@@ -116,7 +116,16 @@ func noStartupProbe(r *run, report report) {
 	if _, value, _ := r.answer(); last.Name == "register" && value == "" || r.doneBefore(last) {
 		return // the application may have to run first; the files are there
 	}
-	report(r.container, r.node(last.Stays), fix, "the application starts before %s has done its work once: the sidecar has no startupProbe", last.Name)
+	report(r.container, r.node(last.Stays), fix, "the application starts before %s has succeeded once: the sidecar has no startupProbe", last.Name)
+}
+
+// signal reports sidecars that do not see the process that they should signal.
+func signal(r *run, report report) {
+	last := r.last()
+	if shared := r.pod.Spec.ShareProcessNamespace; last.Flags["signal"] == nil || shared != nil && *shared || r.pod.Spec.HostPID {
+		return
+	}
+	report(r.container, r.node("--signal"), "set shareProcessNamespace: true in the Pod", "--signal %s reaches no other container: this one sees only its own processes", strings.Join(last.Flags["signal"], ""))
 }
 
 // doneBefore returns whether an init container in front has done once, in one of the same volumes, what a sidecar does.
@@ -197,7 +206,7 @@ func progressDeadline(r *run, report report) {
 		if s.Name == "sleep" || s.Unknown && s.Flags["timeout"] != nil || s.Timeout > 0 && s.Timeout <= deadline {
 			continue
 		}
-		report(r.container, r.node("--timeout", s.Name), "set a --timeout below progressDeadlineSeconds: the container is started again after it, and its message says what is missing",
+		report(r.container, r.node("--timeout", s.Name), "set a --timeout below progressDeadlineSeconds: the container then ends first, with a message that says what is missing, and is restarted",
 			"%s has a --timeout of %s, and Kubernetes reports the rollout as failed after %v, without the reason", s.Name, bound(s.Timeout), deadline)
 	}
 }
@@ -212,7 +221,7 @@ func mergeWaits(p *pod, report report) {
 			continue
 		}
 		if before != nil && c.Image == before.Image && maps.EqualFunc(lasting(before.steps[0].Flags), lasting(r.steps[0].Flags), slices.Equal) {
-			report(c, c.Node, "move its targets to the container "+before.Name, "it begins when %s ends; one container waits for all targets at once, and the Pod starts earlier", before.Name)
+			report(c, c.Node, "move its targets to the container "+before.Name, "it starts only when %s has ended; one container waits for all targets at once, and the Pod starts earlier", before.Name)
 		}
 		before = r
 	}
@@ -278,7 +287,7 @@ func jobRevision(r *run, report report) {
 			}
 			if helm && !several {
 				report(r.container, r.node(t.Text), "name the Job by what it does, or by a checksum of its content",
-					"the name of the Job %s looks as if it had the revision of the release in it: each upgrade then restarts these Pods, and Pods of the revision before wait for a Job that is gone", name)
+					"the name of the Job %s seems to contain the revision of the release: each upgrade then restarts these Pods, and those of the previous revision wait for a Job that is gone", name)
 			}
 		}
 	}

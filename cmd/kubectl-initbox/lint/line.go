@@ -73,7 +73,7 @@ func (r *run) missingLink(report report) {
 	case m != nil:
 		if names, known := r.pod.installed(m.Name); known && !slices.Contains(names, base) {
 			report(r.container, r.node(word), "add "+base+" to the args of the container that runs install, or run initbox "+base,
-				"no link %s: initbox install makes no link of this name in the volume %s", word, m.Name)
+				"no link %s: initbox install does not create it in the volume %s", word, m.Name)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func noList(p *pod, report report) {
 			if i := r.joined(); i >= 0 {
 				text := r.words[i]
 				report(c, r.node(text), "write each word as an element of the list: ["+strings.Join(strings.Fields(text), ", ")+"]",
-					"a command line in one string, which no shell takes apart")
+					"a command line in one string, which no shell splits into words")
 			}
 		}
 	}
@@ -384,7 +384,7 @@ func imageTag(p *pod, report report) {
 		name := c.Image[strings.LastIndex(c.Image, "/")+1:]
 		_, tag, tagged := strings.Cut(name, ":")
 		if c.own && !strings.Contains(name, "@") && (!tagged || tag == "latest") {
-			report(c, key(c.Node, "image"), "write the tag of a release, or a digest", "the image %s may be another one on each node, and after each restart", c.Image)
+			report(c, key(c.Node, "image"), "write the tag of a release, or a digest", "the image %s may differ between nodes, and after each restart", c.Image)
 		}
 	}
 }

@@ -30,6 +30,7 @@ var rules = []*Rule{
 	{"sidecar-ends", Warning, "`restartPolicy: Always` for a step that ends", mains(sidecarEnds)},
 	{"startup-probe", Error, "a startup probe that never succeeds: another port, or none", mains(startupProbe)},
 	{"no-startup-probe", Warning, "a sidecar without a startup probe, for which nothing waits", mains(noStartupProbe)},
+	{"signal", Error, "`--signal` in a Pod whose containers do not share a process namespace", mains(signal)},
 	{"probe-timeout", Warning, "a probe whose `timeoutSeconds` ends it before its `--timeout`", every(probeTimeout)},
 	{"grace-period", Warning, "a preStop hook that may take longer than `terminationGracePeriodSeconds`", every(gracePeriod)},
 	{"progress-deadline", Warning, "a wait that outlasts the `progressDeadlineSeconds` of its Deployment", mains(progressDeadline)},

@@ -114,7 +114,7 @@ func usedBy(steps []command.Inspected, name string) bool {
 func noVolume(r *run, report report) {
 	r.results(func(s command.Inspected, name string) {
 		if m, _ := r.mount(name); m == nil && !r.mountsBelow(name) {
-			report(r.container, r.node(name), "mount the volume it is meant for, in volumeMounts", "%s writes %s, which lies in no volume: no other container sees it", s.Name, name)
+			report(r.container, r.node(name), "mount the volume that it is meant for, in volumeMounts", "%s writes %s, which lies in no volume: no other container sees it", s.Name, name)
 		}
 	})
 }
@@ -126,7 +126,7 @@ func readOnlyVolume(r *run, report report) {
 	for _, s := range r.steps {
 		for _, name := range destinations(s) {
 			if m, v := r.mount(name); m != nil && readOnly(m, v) {
-				report(r.container, r.node(name), "write to an emptyDir, or leave out readOnly", "%s writes %s, and the volume %s is mounted read-only", s.Name, name, m.Name)
+				report(r.container, r.node(name), "write to an emptyDir, or remove readOnly", "%s writes %s, and the volume %s is mounted read-only", s.Name, name, m.Name)
 			}
 		}
 	}
@@ -216,7 +216,7 @@ func stateVolume(p *pod, report report) {
 	}
 	states("register", func(r *run, name string, at place, found bool) {
 		if !found {
-			report(r.container, r.node(name, "--state"), "name a file in an emptyDir", "--state %s lies in no volume: a restart of the container forgets the registration, and no hook finds it", name)
+			report(r.container, r.node(name, "--state"), "name a file in an emptyDir", "--state %s lies in no volume: the registration is forgotten when the container restarts, and no hook finds it", name)
 		}
 		registered, paths = append(registered, at), append(paths, name)
 	})
@@ -253,7 +253,7 @@ func rootPrepare(r *run, report report) {
 		}
 	}
 	if group > 0 {
-		report(r.container, r.node("prepare"), "set fsGroup in the Pod's securityContext, with fsGroupChangePolicy: OnRootMismatch, and leave out the container",
+		report(r.container, r.node("prepare"), "set fsGroup in the Pod's securityContext, with fsGroupChangePolicy: OnRootMismatch, and remove the container",
 			"it runs as root only to give volumes to a group, which fsGroup: %d does for volumes of these kinds", group)
 	}
 }
