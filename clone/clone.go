@@ -230,9 +230,10 @@ func (c *cloning) once(ctx context.Context) (Result, error) {
 // update makes the target the tree of the revision, unless it is that already.
 func (c *cloning) update(ctx context.Context, target *publish.Target) (Result, error) {
 	start := time.Now()
+	stage := sync.OnceValues(target.Stage)
 	if id, ok := pinned(c.Ref); ok {
-		if result, there := c.upToDate(target, id.String()); there {
-			return result, nil
+		if result, there, err := c.there(ctx, target, id.String(), stage); there {
+			return result, err
 		}
 	}
 	repo, err := remote.Open(ctx, c.url, c.Remote)
@@ -240,13 +241,12 @@ func (c *cloning) update(ctx context.Context, target *publish.Target) (Result, e
 		return Result{}, err
 	}
 	defer repo.Close()
-	stage := sync.OnceValues(target.Stage)
 	rev, err := resolve(ctx, repo, c.Ref, stage)
 	if err != nil {
 		return Result{}, err
 	}
-	if result, there := c.upToDate(target, rev.sha()); there {
-		return result, nil
+	if result, there, err := c.there(ctx, target, rev.sha(), stage); there {
+		return result, err
 	}
 	made, err := c.checkOut(ctx, repo, rev, stage)
 	if err != nil {
@@ -268,10 +268,36 @@ func (c *cloning) gitElsewhere() bool {
 	return c.GitDir != "" && c.GitDir != GitKeep && c.GitDir != GitRemove
 }
 
-// upToDate finds out whether DIR is right already: still as the last run left it (publish/target.go, seal.go), of this
+// there returns whether a tree of the commit is in place, because it was, or is now because it is that of an earlier
+// run. The link then points to it again, and neither Before nor the server has anything to do.
+func (c *cloning) there(ctx context.Context, target *publish.Target, sha string, stage func() (*publish.Stage, error)) (Result, bool, error) {
+	if result, ok := c.upToDate(target.Current(), sha); ok {
+		level := slog.LevelInfo
+		if c.settled {
+			level = slog.LevelDebug
+		}
+		c.log.Log(ctx, level, fmt.Sprintf("%s: %s is already there", c.Dir, sha))
+		return result, true, nil
+	}
+	result, ok := c.upToDate(target.Earlier(sha), sha)
+	if !ok {
+		return Result{}, false, nil
+	}
+	s, err := stage()
+	if err == nil {
+		err = target.Reuse(ctx, s, sha)
+	}
+	if err != nil {
+		return Result{}, true, err
+	}
+	c.log.Info(fmt.Sprintf("%s: %s again, whose tree was still there", c.Dir, sha))
+	result.Changed, result.Bytes, result.Seconds = true, 0, 0
+	return result, true, nil
+}
+
+// upToDate finds out whether a tree is right already: still as its run left it (publish/target.go, seal.go), of this
 // commit and made with the same options. If so, it returns the result of that run.
-func (c *cloning) upToDate(target *publish.Target, sha string) (Result, bool) {
-	m := target.Current()
+func (c *cloning) upToDate(m *publish.Marker, sha string) (Result, bool) {
 	if m == nil || m.URL != c.url.String() || m.Ref != c.Ref || m.SHA != sha || m.Options != c.digest {
 		return Result{}, false
 	}
@@ -280,11 +306,6 @@ func (c *cloning) upToDate(target *publish.Target, sha string) (Result, bool) {
 		return Result{}, false
 	}
 	result.Changed = false
-	level := slog.LevelInfo
-	if c.settled {
-		level = slog.LevelDebug
-	}
-	c.log.Log(context.Background(), level, fmt.Sprintf("%s: %s is already there", c.Dir, sha))
 	return result, true
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"initbox/clone"
 	"initbox/clone/access"
@@ -56,6 +57,42 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	look(second, false)
+}
+
+// TestWatchBack takes a branch back to an earlier commit, whose tree is still there: a program in it stays in it.
+func TestWatchBack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	origin := newRepository(t, filepath.Join(dir, "origin"))
+	put(t, origin, "version", "1")
+	first := commit(t, origin, "1")
+	put(t, origin, "version", "2")
+	second := commit(t, origin, "2")
+	o := clone.Options{URL: "file://" + origin, Dir: filepath.Join(dir, "root"), Link: "current", Depth: 1, Ref: "main", KeepOld: time.Hour, Access: access.Access{Umask: 0o022}}
+	w, err := clone.NewWatcher(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	current := filepath.Join(o.Dir, "current")
+	var inside os.FileInfo
+	for i, sha := range []string{first, second, first} {
+		git(t, origin, "reset", "-q", "--hard", sha)
+		r, err := w.Look(t.Context())
+		if err != nil || r.SHA != sha || !r.Changed || head(t, current) != sha {
+			t.Fatalf("%+v, %v, want %s", r, err, sha)
+		}
+		sameTree(t, filepath.Join(o.Dir, ".worktrees", sha), origin)
+		now, err := os.Stat(current)
+		if i == 0 {
+			inside = now
+		}
+		if err != nil || os.SameFile(now, inside) != (sha == first) {
+			t.Errorf("look %d: another tree of the first commit: %v", i, err)
+		}
+		if back := i == 2; back != (r.Bytes == 0) {
+			t.Errorf("look %d: %d bytes received", i, r.Bytes)
+		}
+	}
 }
 
 // TestAll runs several clones at once; one that fails stops the others.

@@ -74,6 +74,9 @@ func child(o Options, generation string, git bool, how string) error {
 	if err != nil {
 		return err
 	}
+	if how == "reuse" && t.Earlier(hashOf(generation)) != nil {
+		return t.Reuse(context.Background(), s, hashOf(generation))
+	}
 	for i := range directories {
 		dir := filepath.Join(s.Tree, fmt.Sprintf("d%d", i), "sub")
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -173,6 +176,8 @@ func TestKilled(t *testing.T) {
 		{name: "link without .git", link: true},
 		{name: "link, old trees kept", link: true, git: true, keepOld: time.Hour},
 		{name: "link without .git, old trees kept", link: true, keepOld: time.Hour},
+		{name: "link, old trees reused", link: true, git: true, keepOld: time.Hour, how: "reuse"},
+		{name: "link without .git, old trees reused", link: true, keepOld: time.Hour, how: "reuse"},
 		{name: "mount", git: true, mount: "tmpfs"},
 		{name: "mount without .git", mount: "tmpfs"},
 		{name: "mount without exchange", git: true, mount: "tmpfs", how: "without exchange"},

@@ -21,8 +21,13 @@ func (w *swap) flip() error {
 	if s, err := dirfd.Lstat(top, w.options.Link); err == nil && s.Mode&unix.S_IFMT != unix.S_IFLNK {
 		return refuse("%s in %s is not a symbolic link", w.options.Link, w.options.Dir)
 	}
-	if err := w.placeWorktree(); err != nil {
+	if err := w.clearNotes(); err != nil {
 		return err
+	}
+	if !w.reuse {
+		if err := w.placeWorktree(); err != nil {
+			return err
+		}
 	}
 	err := dirfd.Symlink(path.Join(worktrees, w.hash), w.s.dir, linkName)
 	if err != nil {
@@ -42,17 +47,27 @@ func (w *swap) flip() error {
 	return nil
 }
 
-// placeWorktree moves the tree to the path that the link will point to. If a tree of the same
-// commit exists there, it has been changed or was made with other options.
-func (w *swap) placeWorktree() error {
+// clearNotes removes what is beside a tree of the commit that exists already: since when no link points to it, and if
+// another tree takes its path, its marker.
+func (w *swap) clearNotes() error {
 	if !isHash(w.hash) {
 		return refuse("not the hash of a commit: %q", w.hash)
 	}
-	for _, name := range []string{w.outerMarker(w.hash), oldNote(w.hash)} { // the note is that of an earlier tree
+	beside := []string{oldNote(w.hash)}
+	if !w.reuse {
+		beside = append(beside, w.outerMarker(w.hash))
+	}
+	for _, name := range beside {
 		if _, err := w.free(w.base, name); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// placeWorktree moves the tree to the path that the link will point to. If a tree of the same
+// commit exists there, it has been changed or was made with other options.
+func (w *swap) placeWorktree() error {
 	err := w.exchange(w.s.dir, treeName, w.base, w.hash)
 	if err != nil {
 		if _, err := w.free(w.base, w.hash); err != nil {

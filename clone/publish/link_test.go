@@ -98,6 +98,52 @@ func TestKeepOld(t *testing.T) {
 	requireTree(t, dir, tree{"current": "-> .worktrees/" + sha2, ".worktrees/." + sha2 + ".initbox.json": "marker"}.with(prefixed(".worktrees/"+sha2, bare2)))
 }
 
+// A kept tree that is still as its run left it becomes the current one as it is: who reads it, goes on reading it. One
+// that was changed does not.
+func TestReuse(t *testing.T) {
+	for _, what := range []tree{withGit1, bare1} {
+		dir := filepath.Join(t.TempDir(), "root")
+		o := Options{Dir: dir, Link: "current", KeepOld: time.Minute}
+		back := func(sha string) (found bool) {
+			t.Helper()
+			target := open(t, o)
+			defer target.Close()
+			if m := target.Earlier(sha); m == nil || m.SHA != sha {
+				return false
+			}
+			s, err := target.Stage()
+			must(t, err)
+			must(t, target.Reuse(t.Context(), s, sha))
+			return true
+		}
+		put(t, o, sha1, what)
+		if back(sha1) || back(sha2) {
+			t.Error("the current tree, or one that is not there, is an earlier one")
+		}
+		put(t, o, sha2, withGit2)
+		reader, err := os.Open(filepath.Join(dir, worktrees, sha1))
+		must(t, err)
+		defer reader.Close()
+		if !back(sha1) || current(t, o) != sha1 {
+			t.Fatalf("the current tree is %q", current(t, o))
+		}
+		if there, err := os.Open(filepath.Join(dir, "current")); err != nil || !isSame(reader, there.Name()) {
+			t.Errorf("the tree was replaced: %v", err)
+		}
+		if _, err := os.Lstat(filepath.Join(dir, worktrees, oldNote(sha1))); !os.IsNotExist(err) {
+			t.Errorf("the current tree has a note: %v", err)
+		}
+		tree{"a": "changed"}.write(t, filepath.Join(dir, worktrees, sha2))
+		if back(sha2) {
+			t.Error("a tree that was changed is reused")
+		}
+		o.Unchecked = true
+		if !back(sha2) || current(t, o) != sha2 {
+			t.Error("a tree that may be changed is not reused")
+		}
+	}
+}
+
 func TestLinkIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a/b", "..", "/abs", ".", ".worktrees", "/"} {

@@ -18,8 +18,31 @@ func (t *Target) Publish(ctx context.Context, s *Stage, m Marker) error {
 	if err := t.publish(ctx, s, m); err != nil {
 		return explain("publish "+t.options.Dir, err)
 	}
-	t.finished()
 	t.stamp()
+	t.tidy(ctx)
+	return nil
+}
+
+// Reuse publishes the worktree that Earlier has found, by the link alone: programs that still read it keep it.
+func (t *Target) Reuse(ctx context.Context, s *Stage, sha string) error {
+	if err := t.checkOurs(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	w := &swap{Target: t, s: s, hash: sha, reuse: true}
+	defer w.close()
+	if err := w.back(w.run()); err != nil {
+		return explain("publish "+t.options.Dir, err)
+	}
+	t.tidy(ctx)
+	return nil
+}
+
+// tidy removes what a publication has made superfluous.
+func (t *Target) tidy(ctx context.Context) {
+	t.finished()
 	if t.link() {
 		t.sweepWorktrees(ctx, t.before)
 	}
@@ -27,7 +50,6 @@ func (t *Target) Publish(ctx context.Context, s *Stage, m Marker) error {
 	if t.git != nil {
 		t.git.drop(ctx)
 	}
-	return nil
 }
 
 func (t *Target) publish(ctx context.Context, s *Stage, m Marker) error {

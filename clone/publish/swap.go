@@ -20,6 +20,7 @@ type swap struct {
 	hash  string // of the commit
 	outer bool   // the marker is neither in the tree nor in GitDir
 	last  string // the entry that is replaced last, because it is or contains the marker
+	reuse bool   // the tree is not the staged one, but that of an earlier run
 
 	freed int
 	undo  []func() error

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -121,6 +122,27 @@ func (t *Target) Current() *Marker {
 	return &r.Marker
 }
 
+// Earlier returns what the worktree of a commit holds to which the link does not point, as Current does: an earlier one
+// that is kept, or one of another link. [Target.Reuse] makes the link point to it.
+func (t *Target) Earlier(sha string) *Marker {
+	if !t.link() || t.git != nil || !isHash(sha) || t.linked(t.top, t.options.Link) == sha {
+		return nil
+	}
+	tree, err := openDir(t.base, sha)
+	if err != nil {
+		return nil
+	}
+	defer tree.Close()
+	r, reason := t.inspect(tree, sha)
+	if reason != "" {
+		t.log.Info(fmt.Sprintf("%s: the earlier tree of %s is not as its run left it, replacing it: %s", t.options.Dir, sha, reason))
+	}
+	if r == nil {
+		return nil
+	}
+	return &r.Marker
+}
+
 // current returns what the directory holds, or the reason why that is unknown. The reason
 // is empty if the directory is empty or missing.
 func (t *Target) current() (*record, string) {
@@ -132,6 +154,11 @@ func (t *Target) current() (*record, string) {
 		return nil, err.Error()
 	}
 	defer tree.Close()
+	return t.inspect(tree, hash)
+}
+
+// inspect is current for a tree, in link mode the worktree of a commit.
+func (t *Target) inspect(tree *os.File, hash string) (*record, string) {
 	r, err := t.readMarker(tree, hash)
 	if errors.Is(err, fs.ErrNotExist) {
 		if all, err := names(tree); err == nil && !slices.ContainsFunc(all, func(name string) bool { return !t.keeps(name) }) {
