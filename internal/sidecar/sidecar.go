@@ -161,7 +161,7 @@ func (l *loop) once(ctx context.Context) error {
 	l.mu.Unlock()
 	revision, news, err := l.look(ctx)
 	l.pending, l.news = l.pending || news, l.news || news
-	if err == nil && l.Touch != "" {
+	if err == nil && l.Touch != "" && (l.pending || !l.ready) { // who reads it may remove it until the next change
 		err = Touch(l.Touch, revision, l.pending)
 	}
 	l.mu.Lock()

@@ -82,6 +82,24 @@ func TestRunFirst(t *testing.T) {
 	}
 }
 
+// TestTouched pins that the file that says that something has changed is not made again until the next change: who reads
+// it may remove it.
+func TestTouched(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "touched")
+	l := &loop{Options: Options{Touch: file}, tally: newTally()}
+	for _, step := range []struct{ ready, news, want bool }{{false, false, true}, {true, false, false}, {true, true, true}, {true, false, false}} {
+		l.ready = step.ready
+		l.look = func(context.Context) (string, bool, error) { return "1", step.news, nil }
+		os.Remove(file)
+		if err := l.once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(file); (err == nil) != step.want {
+			t.Errorf("%+v: %v", step, err)
+		}
+	}
+}
+
 // TestUnhealthy pins when /healthz fails: before the first success, some time after the next one was due, and while
 // the subcommand says so.
 func TestUnhealthy(t *testing.T) {
