@@ -290,7 +290,7 @@ func (c *cloning) there(ctx context.Context, target *publish.Target, sha string,
 	if err != nil {
 		return Result{}, true, err
 	}
-	c.log.Info(fmt.Sprintf("%s: %s again, whose tree was still there", c.Dir, sha))
+	c.log.Info(fmt.Sprintf("%s: %s, whose tree was already there", c.Dir, sha))
 	result.Changed, result.Bytes, result.Seconds = true, 0, 0
 	return result, true, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,10 +30,15 @@ func (c *cloning) check() error {
 		return fmt.Errorf("the directory %q is not inside the repository", c.Subdir)
 	case c.Subdir != "" && c.GitDir != GitRemove:
 		return errors.New("a clone of a directory of the repository cannot have a .git")
-	case strings.ContainsRune(c.Link, '/') || c.Link == "." || c.Link == ".." || c.Link == ".git" || c.Link == ".worktrees":
-		return fmt.Errorf("the link must be a valid file name in the directory, got %q", c.Link)
+	case c.Link != "" && !IsLink(c.Link):
+		return fmt.Errorf("the link must have a file name, got %q", c.Link)
 	}
 	return nil
+}
+
+// IsLink returns whether a text can be [Options.Link]: a name, or a path that ends in one.
+func IsLink(text string) bool {
+	return !slices.Contains([]string{"", ".", "..", ".git", ".worktrees"}, text[strings.LastIndexByte(text, '/')+1:])
 }
 
 // costlyPause is how long to wait before the next attempt if the disk is full, or if the server sent a damaged pack:

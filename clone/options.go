@@ -3,6 +3,7 @@ package clone
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"initbox/clone/access"
@@ -13,7 +14,7 @@ import (
 // Options say what to clone, and where.
 type Options struct {
 	URL string // see remote.ParseURL
-	Dir string // becomes the tree of the revision; with Link, the directory that contains the link
+	Dir string // becomes the tree of the revision; with Link, the directory that contains the trees, and the link unless that is a path
 
 	Replace bool // whatever is in Dir and GitDir, even if no run has put it there
 	Follow  bool // follow symbolic links to Dir and GitDir, see publish.Options
@@ -34,7 +35,7 @@ type Options struct {
 	Subdir string // the directory in the repository whose content becomes Dir; "" for all of it
 
 	Access access.Access
-	Link   string // publish like git-sync: a link of this name to a directory named after the commit
+	Link   string // publish like git-sync: a link, in Dir or at this path, to a directory named after the commit
 
 	KeepOld time.Duration // with Link: how long the directories of earlier commits stay for those who still read them
 
@@ -64,6 +65,14 @@ type Options struct {
 	RetryAuth    bool
 	MaxRefusals  int
 	RefusalPause time.Duration
+}
+
+// Path returns where the tree is found: Dir, or the link.
+func (o Options) Path() string {
+	if filepath.IsAbs(o.Link) {
+		return o.Link
+	}
+	return filepath.Join(o.Dir, o.Link)
 }
 
 // Values of Options.GitDir.

@@ -29,11 +29,11 @@ func (t *Target) sweepGitSync(ctx context.Context, keep []string) {
 		return
 	}
 	for _, name := range all {
-		if name != tmpLink && t.leadsToGitSync(name) {
+		if name != tmpLink && t.leadsToGitSync(t.top, name) {
 			return
 		}
 	}
-	if t.leadsToGitSync(tmpLink) {
+	if t.leadsToGitSync(t.top, tmpLink) {
 		trees = append(trees, tmpLink)
 	}
 	for _, name := range append(trees, ".git") {
@@ -78,9 +78,9 @@ func gitSyncTrees(top *os.File) (beside []string, ok bool) {
 	return beside, ok
 }
 
-// leadsToGitSync returns whether a name beside the link is a link to a worktree of git-sync.
-func (t *Target) leadsToGitSync(name string) bool {
-	to, err := dirfd.Readlink(t.top, name)
+// leadsToGitSync returns whether a name in a directory is a link to a worktree of git-sync.
+func (t *Target) leadsToGitSync(in *os.File, name string) bool {
+	to, err := dirfd.Readlink(in, name)
 	if err != nil {
 		return false
 	}

@@ -161,6 +161,7 @@ func wholeGeneration(path string, git bool) (string, error) {
 type killCase struct {
 	name, how string
 	link, git bool
+	elsewhere bool // the link is not in the directory
 	keepOld   time.Duration
 	mount     string // what the directory is; "" for a real directory, "none" for the working directory of the run
 }
@@ -178,6 +179,7 @@ func TestKilled(t *testing.T) {
 		{name: "link without .git, old trees kept", link: true, keepOld: time.Hour},
 		{name: "link, old trees reused", link: true, git: true, keepOld: time.Hour, how: "reuse"},
 		{name: "link without .git, old trees reused", link: true, keepOld: time.Hour, how: "reuse"},
+		{name: "link elsewhere", link: true, git: true, elsewhere: true},
 		{name: "mount", git: true, mount: "tmpfs"},
 		{name: "mount without .git", mount: "tmpfs"},
 		{name: "mount without exchange", git: true, mount: "tmpfs", how: "without exchange"},
@@ -191,6 +193,9 @@ func TestKilled(t *testing.T) {
 			k := &killing{T: t, killCase: c, o: Options{Dir: filepath.Join(top, "app"), KeepOld: c.keepOld}, top: top}
 			if c.link {
 				k.o.Link = "current"
+			}
+			if c.elsewhere {
+				k.o.Link = "../else/where/current"
 			}
 			switch c.mount {
 			case "":
@@ -223,7 +228,7 @@ func (k *killing) command(generation string) *exec.Cmd {
 }
 
 // tree is where readers look.
-func (k *killing) tree() string { return filepath.Join(k.o.Dir, k.o.Link) }
+func (k *killing) tree() string { return k.o.linkPath() }
 
 func (k *killing) run(kills int) {
 	whole := min(k.finish("2"), k.finish("1"))
@@ -291,6 +296,9 @@ func (k *killing) finish(generation string) time.Duration {
 	}
 	if k.link {
 		want++
+	}
+	if k.elsewhere {
+		want++ // its record
 	}
 	want++ // the marker
 	if k.runs++; k.keepOld > 0 && k.runs > 1 {

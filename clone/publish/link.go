@@ -17,9 +17,8 @@ import (
 
 // flip gives the tree its name, and makes the link point to it.
 func (w *swap) flip() error {
-	top := w.top
-	if s, err := dirfd.Lstat(top, w.options.Link); err == nil && s.Mode&unix.S_IFMT != unix.S_IFLNK {
-		return refuse("%s in %s is not a symbolic link", w.options.Link, w.options.Dir)
+	if s, err := dirfd.Lstat(w.links, w.linkName); err == nil && s.Mode&unix.S_IFMT != unix.S_IFLNK {
+		return refuse("%s is not a symbolic link", w.options.linkPath())
 	}
 	if err := w.clearNotes(); err != nil {
 		return err
@@ -29,22 +28,57 @@ func (w *swap) flip() error {
 			return err
 		}
 	}
-	err := dirfd.Symlink(path.Join(worktrees, w.hash), w.s.dir, linkName)
-	if err != nil {
-		return err
-	}
-	before := w.linked(top, w.options.Link)
-	if err := rename(w.s.dir, linkName, top, w.options.Link); err != nil {
-		return err
-	}
-	w.undo = nil
-	if err := dirfd.Sync(top); err != nil {
+	before := w.linked()
+	if err := w.point(); err != nil {
 		return err
 	}
 	if w.options.Keep {
 		w.before = before
 	}
 	return nil
+}
+
+// point makes the link point to the tree of the commit. A link that is not beside the trees has a record among them, a
+// link as well, since runs for other links do not see it, and would remove its tree. Meanwhile there are two, for the
+// trees of before and after: settle removes one of them.
+func (w *swap) point() error {
+	from, as := w.s.dir, linkName
+	if w.record != "" {
+		if err := errors.Join(dirfd.Symlink(w.hash, w.base, w.record+nextSuffix), dirfd.Sync(w.base)); err != nil {
+			return err
+		}
+		from, as = w.links, w.unfinished() // in its directory, which may be on another file system than the stage
+	}
+	if err := dirfd.Symlink(path.Join(w.toTrees, w.hash), from, as); err != nil {
+		return err
+	}
+	if err := rename(from, as, w.links, w.linkName); err != nil {
+		return err
+	}
+	w.undo = nil
+	if err := dirfd.Sync(w.links); err != nil || w.record == "" {
+		return err
+	}
+	return rename(w.base, w.record+nextSuffix, w.base, w.record)
+}
+
+// unfinished returns the name of a link that is not beside the trees before it takes its place.
+func (p *place) unfinished() string { return "." + short(p.linkName) + mine + "-" + linkName }
+
+// settle removes what a run leaves that is killed in point, and makes the record say what the link does.
+func (t *Target) settle() {
+	if t.record == "" {
+		return
+	}
+	if s, err := dirfd.Lstat(t.links, t.unfinished()); err == nil && s.Mode&unix.S_IFMT == unix.S_IFLNK {
+		dirfd.Remove(t.links, t.unfinished())
+	}
+	dirfd.Remove(t.base, t.record+nextSuffix)
+	if hash := t.linked(); hash != "" && hash != leads(t.base, t.record, ".") {
+		if dirfd.Symlink(hash, t.base, t.record+nextSuffix) == nil {
+			rename(t.base, t.record+nextSuffix, t.base, t.record)
+		}
+	}
 }
 
 // clearNotes removes what is beside a tree of the commit that exists already: since when no link points to it, and if
@@ -89,25 +123,44 @@ func isHash(name string) bool {
 	return err == nil && len(name) == 40 && name == strings.ToLower(name)
 }
 
-// linked returns the hash of the worktree that a link points to, or "".
-func (t *Target) linked(top *os.File, name string) string {
-	to, err := dirfd.Readlink(top, name)
+// leads returns the hash of the worktree that a link in a directory points to, or "". The worktrees are in trees, a path
+// from that directory.
+func leads(in *os.File, name, trees string) string {
+	to, err := dirfd.Readlink(in, name)
 	dir, hash := path.Split(path.Clean(to))
-	if err != nil || !isHash(hash) || path.Clean(dir) != worktrees {
+	if err != nil || !isHash(hash) || path.Clean(dir) != trees {
 		return ""
 	}
 	return hash
 }
 
-// sweepWorktrees removes the worktrees that no link points to, except one, and those that Options.KeepOld keeps.
-func (t *Target) sweepWorktrees(ctx context.Context, but string) {
+// linked returns the hash of the worktree that the link points to, or "".
+func (t *Target) linked() string { return leads(t.links, t.linkName, t.toTrees) }
+
+// used returns the hashes of the worktrees that links point to: those beside the directory of the worktrees, and those of
+// other directories, which have records.
+func (t *Target) used() (hashes []string, err error) {
 	beside, err := names(t.top)
 	if err != nil {
-		return
+		return nil, err
 	}
-	var used []string
 	for _, name := range beside {
-		used = append(used, t.linked(t.top, name))
+		hashes = append(hashes, leads(t.top, name, worktrees))
+	}
+	records, err := names(t.base)
+	for _, name := range records {
+		if strings.HasPrefix(name, mine+recordSuffix) {
+			hashes = append(hashes, leads(t.base, name, "."))
+		}
+	}
+	return append(hashes, t.linked()), err
+}
+
+// sweepWorktrees removes the worktrees that no link points to, except one, and those that Options.KeepOld keeps.
+func (t *Target) sweepWorktrees(ctx context.Context, but string) {
+	used, err := t.used()
+	if err != nil {
+		return
 	}
 	all, err := names(t.base)
 	if err != nil {
@@ -123,6 +176,9 @@ func (t *Target) sweepWorktrees(ctx context.Context, but string) {
 		hash, isNote := strings.CutSuffix(strings.TrimPrefix(name, "."), mine+oldSuffix)
 		hash = strings.TrimSuffix(hash, mine+markerSuffix)
 		ours := isHash(hash) && (name == hash || name == t.outerMarker(hash) || isNote && name == oldNote(hash))
+		if t.options.Replace && !isHash(name) && !strings.HasPrefix(name, ".") {
+			t.discard(ctx, name) // as git-sync does
+		}
 		if ours && !slices.Contains(used, hash) && !slices.Contains(kept, hash) {
 			t.discard(ctx, name)
 		}
@@ -159,8 +215,8 @@ func (t *Target) openTree() (tree *os.File, hash string, err error) {
 		tree, err = openDir(t.base, t.name)
 		return tree, "", err
 	}
-	if hash = t.linked(t.top, t.options.Link); hash == "" {
-		if _, err := dirfd.Lstat(t.top, t.options.Link); err != nil {
+	if hash = t.linked(); hash == "" {
+		if _, err := dirfd.Lstat(t.links, t.linkName); err != nil {
 			return nil, "", err
 		}
 		return nil, "", errors.New("the link does not lead to a worktree")

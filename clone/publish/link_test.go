@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -144,9 +145,79 @@ func TestReuse(t *testing.T) {
 	}
 }
 
+// Links in other directories lead to the same trees. No run removes the tree that another's link leads to.
+func TestLinkElsewhere(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "root")
+	here := Options{Dir: dir, Link: "current"}
+	below := Options{Dir: dir, Link: "sub/dir/current"}
+	beside := Options{Dir: dir, Link: filepath.Join(top, "other/dir/current")}
+	up := Options{Dir: dir, Link: "../up"}
+	want := func(links tree) {
+		t.Helper()
+		got := tree{}
+		for _, o := range []Options{here, below, beside, up} {
+			if to, err := os.Readlink(o.linkPath()); err == nil {
+				name, _ := filepath.Rel(top, o.linkPath())
+				got[name] = to
+			}
+		}
+		if !maps.Equal(got, links) {
+			t.Fatalf("the links are\n%s\nwant\n%s", got, links)
+		}
+		for name, to := range links {
+			if _, err := os.Stat(filepath.Join(top, name, "a")); err != nil {
+				t.Errorf("%s, to %s: %v", name, to, err)
+			}
+		}
+	}
+	put(t, beside, sha1, withGit1)
+	put(t, below, sha2, withGit2)
+	put(t, here, sha2, withGit2)
+	put(t, up, sha1, withGit1)
+	at := tree{"other/dir/current": "../../root/.worktrees/" + sha1, "root/sub/dir/current": "../../.worktrees/" + sha2, "root/current": ".worktrees/" + sha2, "up": "root/.worktrees/" + sha1}
+	want(at)
+	for _, o := range []Options{beside, up} {
+		if got := current(t, o); got != sha1 {
+			t.Errorf("%s: current %q", o.Link, got)
+		}
+	}
+	put(t, beside, sha2, withGit2)
+	at["other/dir/current"] = "../../root/.worktrees/" + sha2
+	want(at)
+	put(t, up, sha2, withGit2)
+	at["up"] = "root/.worktrees/" + sha2
+	want(at)
+	if _, err := os.Lstat(filepath.Join(dir, worktrees, sha1)); !os.IsNotExist(err) {
+		t.Errorf("the tree that no link leads to: %v", err)
+	}
+
+	// A record that is lost, and what a killed run leaves.
+	records, _ := filepath.Glob(filepath.Join(dir, worktrees, ".initbox-link-*"))
+	if len(records) != 3 {
+		t.Fatalf("records %q", records)
+	}
+	for _, name := range records {
+		must(t, os.Remove(name))
+		must(t, os.Symlink(sha1, name+nextSuffix))
+	}
+	must(t, os.Symlink("x", filepath.Join(top, "other/dir/.current.initbox-link")))
+	current(t, beside)
+	requireTree(t, filepath.Join(top, "other/dir"), tree{"current": "-> ../../root/.worktrees/" + sha2})
+	if again, _ := filepath.Glob(filepath.Join(dir, worktrees, ".initbox-link-*")); len(again) != 3 || !slices.ContainsFunc(again, func(name string) bool { return slices.Contains(records, name) }) {
+		t.Errorf("records %q after %q", again, records)
+	}
+	for _, o := range []Options{below, up} {
+		current(t, o)
+	}
+	put(t, here, sha1, withGit1)
+	at["root/current"] = ".worktrees/" + sha1
+	want(at)
+}
+
 func TestLinkIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"a/b", "..", "/abs", ".", ".worktrees", "/"} {
+	for _, name := range []string{"a/", "a/..", "..", dir, ".", ".worktrees", ".worktrees/a", "/"} {
 		_, err := Open(t.Context(), Options{Dir: dir, Link: name})
 		requireRefused(t, err, "link")
 	}
@@ -161,6 +232,15 @@ func TestLinkIsRefused(t *testing.T) {
 	os.Symlink("elsewhere", filepath.Join(dir, "link"))
 	_, err := Open(t.Context(), Options{Dir: dir, Link: "link"})
 	requireRefused(t, err, "link to elsewhere, which no git-clone made")
+	for _, name := range []string{"directory/link", dir + "/directory/link"} {
+		os.Symlink("../.worktrees/other", filepath.Join(dir, "directory/link"))
+		_, err := Open(t.Context(), Options{Dir: dir, Link: name})
+		requireRefused(t, err, "link to ../.worktrees/other, which no git-clone made")
+	}
+	must(t, os.Remove(filepath.Join(dir, "directory/link")))
+	tree{".worktrees/file": "x", ".worktrees/directory/x": "x", ".worktrees/.mine": "x"}.write(t, dir)
+	put(t, Options{Dir: dir, Link: "other"}, sha1, bare1)
+	requireTree(t, filepath.Join(dir, ".worktrees"), tree{"file": "x", "directory/x": "x", ".mine": "x"}.with(prefixed(sha1, bare1)).with(tree{"." + sha1 + ".initbox.json": "marker"}))
 	put(t, Options{Dir: dir, Link: "link", Replace: true}, sha1, bare1)
-	requireTree(t, filepath.Join(dir, ".worktrees", sha1), bare1)
+	requireTree(t, filepath.Join(dir, ".worktrees"), tree{".mine": "x"}.with(prefixed(sha1, bare1)).with(tree{"." + sha1 + ".initbox.json": "marker"}))
 }

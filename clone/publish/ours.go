@@ -54,11 +54,11 @@ func (t *Target) checkOurs() error {
 
 // checkLink refuses a link to something else than a worktree.
 func (t *Target) checkLink() error {
-	to, err := dirfd.Readlink(t.top, t.options.Link)
-	if err != nil || t.linked(t.top, t.options.Link) != "" || t.leadsToGitSync(t.options.Link) {
+	to, err := dirfd.Readlink(t.links, t.linkName)
+	if err != nil || t.linked() != "" || t.leadsToGitSync(t.links, t.linkName) {
 		return nil // there is none, or it is ours or git-sync's
 	}
-	return foreign("%s in %s is a link to %s, which no git-clone made", t.options.Link, t.options.Dir, failure.Printable(to))
+	return foreign("%s is a link to %s, which no git-clone made", t.options.linkPath(), failure.Printable(to))
 }
 
 func foreign(format string, args ...any) error {

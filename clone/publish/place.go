@@ -1,6 +1,8 @@
 package publish
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
@@ -24,8 +26,13 @@ type place struct {
 	prefix string   // of their names
 	name   string   // of the directory in base; "." if it is base itself; "" in link mode
 
-	top  *os.File  // in link mode, the directory that holds the link
+	top  *os.File  // in link mode, the directory that holds the worktrees' one, and usually the link
 	made []entryOf // the inner ones last
+
+	links    *os.File // in link mode, the directory that holds the link
+	linkName string
+	toTrees  string // the path from links to base
+	record   string // of a link that is not in top: the name of the link in base that says the same, see [swap.point]
 
 	here   bool // it is the working directory of this process, and of its caller
 	marked bool // there is a marker beside the directory, although it is replaced from inside
@@ -42,6 +49,8 @@ const (
 	markerSuffix = ".json"
 	noteSuffix   = "-unfinished"
 	oldSuffix    = "-replaced"
+	recordSuffix = "-link-"
+	nextSuffix   = "-next"
 	mine         = ".initbox"
 	worktrees    = ".worktrees" // git-sync's name
 )
@@ -110,8 +119,10 @@ func (p *place) close() error {
 		dir.parent.Close()
 	}
 	p.made = nil
-	if p.top != nil {
-		p.top.Close()
+	for _, dir := range []*os.File{p.top, p.links} {
+		if dir != nil {
+			dir.Close()
+		}
 	}
 	if p.base == nil {
 		return nil
@@ -121,9 +132,6 @@ func (p *place) close() error {
 
 // findLink finds the directory of the worktrees.
 func (p *place) findLink(o Options) error {
-	if o.Link != filepath.Base(o.Link) || o.Link == "." || o.Link == ".." || o.Link == "/" || o.Link == worktrees {
-		return refuse("the link's name, %q, is not a file name", o.Link)
-	}
 	if err := p.follow(o); err != nil {
 		return err
 	}
@@ -135,8 +143,8 @@ func (p *place) findLink(o Options) error {
 	if p.top, err = openDir(dir, "."); err != nil {
 		return explain("open "+o.Dir, err)
 	}
-	if s, err := dirfd.Lstat(p.top, o.Link); err == nil && s.Mode&unix.S_IFMT != unix.S_IFLNK {
-		return refuse("%s in %s is not a symbolic link", o.Link, o.Dir)
+	if err := p.findLinks(o); err != nil {
+		return err
 	}
 	err = p.make(p.top, worktrees)
 	if err != nil && !isAny(err, unix.EEXIST, unix.EROFS, unix.EACCES) {
@@ -147,6 +155,64 @@ func (p *place) findLink(o Options) error {
 	}
 	p.prefix = mine
 	return nil
+}
+
+// findLinks finds the directory of the link, which it creates.
+func (p *place) findLinks(o Options) error {
+	link := filepath.Clean(o.Link)
+	if !filepath.IsAbs(link) {
+		link = filepath.Join(p.path, link)
+	}
+	p.linkName = filepath.Base(link)
+	if strings.HasSuffix(o.Link, "/") || strings.HasSuffix(o.Link, "/.") || p.linkName == worktrees || strings.HasPrefix(p.path+"/", link+"/") {
+		return refuse("the link's name, %q, is not a file name", o.Link)
+	}
+	above := filepath.Dir(link)
+	if above == p.path {
+		above = "."
+	} else if !o.Follow {
+		if err := ownLinks(above); err != nil {
+			return err
+		}
+	}
+	p.toTrees = worktrees
+	if above == "." {
+		var err error
+		if p.links, err = openDir(p.top, "."); err != nil {
+			return explain("open "+o.Dir, err)
+		}
+	} else if err := p.findElsewhere(o, above); err != nil {
+		return err
+	}
+	if s, err := dirfd.Lstat(p.links, p.linkName); err == nil && s.Mode&unix.S_IFMT != unix.S_IFLNK {
+		return refuse("%s is not a symbolic link", o.linkPath())
+	}
+	return nil
+}
+
+// findElsewhere finds the directory of a link that is not in Dir. The link is relative, as git-sync's is: a volume may be
+// mounted elsewhere in another container.
+func (p *place) findElsewhere(o Options, above string) error {
+	dir, err := mounts.MakeDirs(above, o.Follow, p.make)
+	if err != nil {
+		return explainPath(above, err)
+	}
+	defer dir.Close()
+	if p.links, err = openDir(dir, "."); err != nil {
+		return explain("open "+above, err)
+	}
+	above = dir.Name()
+	trees := filepath.Join(p.path, worktrees)
+	if strings.HasPrefix(above+"/", trees+"/") {
+		return refuse("the link %s is among the trees in %s", o.linkPath(), trees)
+	}
+	if p.toTrees, err = filepath.Rel(above, trees); err != nil || above == p.path {
+		return err
+	}
+	from, err := filepath.Rel(trees, above)
+	sum := sha256.Sum256([]byte(filepath.Join(from, p.linkName)))
+	p.record = mine + recordSuffix + hex.EncodeToString(sum[:8])
+	return err
 }
 
 // follow sets the path of a directory that may be missing, and creates its parents. It resolves symbolic links, except
@@ -179,10 +245,15 @@ func (p *place) follow(o Options) error {
 			return parent.Close()
 		}
 	}
+	return explainPath(o.Dir, err)
+}
+
+// explainPath explains why a directory cannot be opened or made.
+func explainPath(dir string, err error) error {
 	if link := new(mounts.LinkError); errors.As(err, &link) {
 		return poll.Permanent(failure.New(failure.Local, "%s", failure.Printable(link.Error())).WithHint(link.Hint()))
 	}
-	return explain("find "+o.Dir, err)
+	return explain("find "+dir, err)
 }
 
 // make creates a directory, which close removes if it is empty then.

@@ -27,6 +27,7 @@
 //	                /data/.worktrees/.initbox-lock
 //	                /data/.worktrees/.initbox-…
 //	                /data/.worktrees/.HASH.initbox-replaced  see Options.KeepOld
+//	                /data/.worktrees/.initbox-link-…  → HASH, if the link is not in /data
 //
 // The marker is .git/initbox.json, wherever .git is. Without a .git directory it is beside
 // the lock: .app.initbox.json, .initbox.json or .HASH.initbox.json.
@@ -35,6 +36,7 @@ package publish
 import (
 	"encoding/json"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"initbox/clone/access"
@@ -48,15 +50,16 @@ type Options struct {
 	// again if nothing is published.
 	Dir string
 
-	// Replace says that Dir, GitDir and Link are replaced even if no run has published what is there.
+	// Replace says that Dir, GitDir and Link are replaced even if no run has published what is there. With Link, what
+	// else is among the trees is removed.
 	Replace bool
 
 	// Follow says that symbolic links are followed on the way to Dir and GitDir, even if another program may have made
 	// them. Without it, a link in a volume is refused, and so is one that a user has put into another user's directory.
 	Follow bool
 
-	// Link, if not empty, is the name of a symbolic link in Dir that will point to
-	// .worktrees/HASH in Dir, as with git-sync. Nothing else in Dir is touched.
+	// Link, if not empty, is a symbolic link that will point to .worktrees/HASH in Dir, as with git-sync: a name in Dir,
+	// or a path, relative to Dir or absolute. Nothing else in Dir is touched.
 	Link string
 
 	// GitDir, if not empty, is a directory outside Dir for the tree's .git. It is replaced
@@ -76,6 +79,14 @@ type Options struct {
 	Access access.Access // of the directory itself; a mount point keeps its own
 	NoSync bool          // let the kernel decide when to write to the disk: for measurements
 	Log    *slog.Logger
+}
+
+// linkPath returns where readers find the tree.
+func (o Options) linkPath() string {
+	if filepath.IsAbs(o.Link) {
+		return o.Link
+	}
+	return filepath.Join(o.Dir, o.Link)
 }
 
 // Marker records what a directory holds. It contains nothing secret: everyone who can read the directory can read it.

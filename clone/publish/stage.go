@@ -96,7 +96,7 @@ func (t *Target) Named(err error) error {
 	}
 	var pairs []string
 	for s, o := t.stage, t.options; s != nil; s, o.Dir, o.Link = s.git, o.GitDir, "" {
-		pairs = append(pairs, s.Tree, filepath.Join(o.Dir, o.Link), s.Path+"/", filepath.Join(filepath.Dir(o.Dir), s.name)+"/")
+		pairs = append(pairs, s.Tree, o.linkPath(), s.Path+"/", filepath.Join(filepath.Dir(o.Dir), s.name)+"/")
 	}
 	names := strings.NewReplacer(pairs...)
 	f := failure.Of(err)

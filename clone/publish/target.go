@@ -81,6 +81,7 @@ func openPlace(ctx context.Context, o Options, p *place, repository bool) (*Targ
 	case t.lock.None():
 		t.log.Warn("the file system has no locks: nothing else may clone into this directory meanwhile", "dir", o.Dir)
 	default:
+		t.settle()
 		t.sweep(ctx)
 	}
 	if err = t.checkOurs(); err == nil && o.GitDir != "" {
@@ -125,7 +126,7 @@ func (t *Target) Current() *Marker {
 // Earlier returns what the worktree of a commit holds to which the link does not point, as Current does: an earlier one
 // that is kept, or one of another link. [Target.Reuse] makes the link point to it.
 func (t *Target) Earlier(sha string) *Marker {
-	if !t.link() || t.git != nil || !isHash(sha) || t.linked(t.top, t.options.Link) == sha {
+	if !t.link() || t.git != nil || !isHash(sha) || t.linked() == sha {
 		return nil
 	}
 	tree, err := openDir(t.base, sha)

@@ -129,15 +129,7 @@ func (h *execHook) before(e *env) func(ctx context.Context, dir, sha string) err
 }
 
 // hookDir returns the directory that the program runs in: with a link, the one that it leads to.
-func hookDir(o clone.Options) func() string {
-	return func() string {
-		dir := o.Dir
-		if o.Link != "" {
-			dir += "/" + o.Link
-		}
-		return dir
-	}
-}
+func hookDir(o clone.Options) func() string { return o.Path }
 
 // wakeSignals are the values of --sync-on-signal: signals that nothing else uses here.
 var wakeSignals = map[string]syscall.Signal{"HUP": unix.SIGHUP, "USR1": unix.SIGUSR1, "USR2": unix.SIGUSR2}

@@ -192,7 +192,7 @@ func (g *gitFlags) entryFlags() []cli.Flag {
 		textFlag("mode", "`MODE` limit of directories and executable files; for other files, without the x", categoryPlace, &g.mode),
 		onFlag("group-write", "give the group the rights of the owner, as a volume with fsGroup needs", categoryPlace, &g.o.Access.GroupWrite),
 		textFlag("owner", "`UID[:GID]` of the files: "+perm.OwnerUsage+"; needs the right to change owners", categoryPlace, &g.owner),
-		textFlag("link", "`NAME` of a link in DIR to the tree, which has a new directory for each commit, as with git-sync", categoryPlace, &g.o.Link),
+		textFlag("link", "`NAME` of a link in DIR, or the path of one, to the tree, which has a new directory in DIR for each commit, as with git-sync", categoryPlace, &g.o.Link),
 		durationFlag("keep-old", "with --link, keep the trees of earlier commits this long after they are replaced, for programs that still read them", categoryPlace, &g.o.KeepOld),
 		onFlag("replace", "replace what is in DIR even if it is not from git-clone: other files, which are lost", categoryPlace, &g.o.Replace),
 		followFlag(categoryPlace, &g.o.Follow),
@@ -300,6 +300,9 @@ func (g *gitFlags) options(c *cli.Context, e *env, url, dir string) (clone.Optio
 	o := g.o
 	o.URL, o.Dir = url, dir
 	e.warnNowhere(dir)
+	if path.IsAbs(o.Link) {
+		e.warnNowhere(o.Link)
+	}
 	o.Sparse, o.Keys = g.sparse.Value(), g.signedBy.Value()
 	o.Before, o.Unchecked = g.hookBefore.before(e), g.hook.command != ""
 	o.Seed, o.Log, o.Terminal = podinfo.Seed(), e.log, isTerminal(e.stderr)
@@ -381,8 +384,8 @@ func (g *gitFlags) checkRevision(c *cli.Context, o clone.Options) error {
 	if err := g.checkSparse(o); err != nil {
 		return err
 	}
-	if o.Link != "" && (strings.Contains(o.Link, "/") || slices.Contains([]string{".", "..", ".git", ".worktrees"}, o.Link)) {
-		return usagef("--link %s: want the name of a link in DIR, without a /", o.Link)
+	if o.Link != "" && !clone.IsLink(o.Link) {
+		return usagef("--link %s: want the name of a link in DIR, or the path of one", o.Link)
 	}
 	return checkGitDir(o.GitDir)
 }

@@ -179,6 +179,14 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 	})
 }
 
+// gitWords are git's own words for failures, which programs that read git-sync's error file may look for.
+var gitWords = map[failure.Class]string{
+	failure.NoRevision:     "couldn't find remote ref",
+	failure.NoRepository:   "repository not found",
+	failure.Authentication: "Authentication failed",
+	failure.NoSuchName:     "Could not resolve host",
+}
+
 // errorFile is git-sync's --error-file: why the last run failed.
 type errorFile string
 
@@ -194,6 +202,10 @@ func (f errorFile) report(err error) error {
 		}
 		return nil
 	}
-	text, _ := json.Marshal(map[string]any{"Msg": "git-clone failed", "Err": failure.Lines(err.Error()), "Args": struct{}{}})
+	why := failure.Lines(err.Error())
+	if words := gitWords[failure.Of(err).Class]; words != "" {
+		why = words + ": " + why
+	}
+	text, _ := json.Marshal(map[string]any{"Msg": "git-clone failed", "Err": why, "Args": struct{}{}})
 	return errors.Join(err, sidecar.WriteFile(string(f), append(text, '\n')))
 }

@@ -246,7 +246,7 @@ func overlapping(clones []clone.Options) (outer, inner string) {
 	type place struct{ path, dir string }
 	var places []place
 	for _, o := range clones {
-		p, err := filepath.Abs(filepath.Join(o.Dir, o.Link))
+		p, err := filepath.Abs(o.Path())
 		places = append(places, place{p, o.Dir})
 		if err != nil {
 			return "", ""

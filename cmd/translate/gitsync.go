@@ -126,21 +126,25 @@ func (s *gitSync) url() string {
 	return repo
 }
 
-// dir returns the directory that will hold the link.
+// dir returns the directory that will hold the trees, and usually the link.
 func (s *gitSync) dir() string {
 	root := s.root()
 	link := s.underRoot(cmp.Or(s.text("dest"), s.text("link"), lastPart(s.text("repo"))))
-	if inside, err := filepath.Rel(root, link); err != nil || inside == "." || inside == ".." || strings.HasPrefix(inside, "../") {
-		s.fail("--link %s is not in --root %s: the tree is kept beside the link", link, root)
+	switch inside, err := filepath.Rel(root, link); {
+	case err != nil || inside == "." || strings.HasPrefix(root+"/", link+"/"):
+		s.fail("--link %s is --root %s, or above it", link, root)
+	case strings.HasPrefix(inside, "../"):
+		s.add("link", link)
+	default:
+		s.add("link", inside)
 	}
-	s.add("link", path.Base(link))
 	if d := s.duration(0, "stale-worktree-timeout"); d > 0 {
 		s.add("keep-old", d.String())
 	}
 	if file := s.text("touch-file"); file != "" {
 		s.add("touch", s.underRoot(file))
 	}
-	return path.Dir(link)
+	return root
 }
 
 // lastPart returns the last part of the path of a repository's URL, or its host if it has no path.
