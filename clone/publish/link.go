@@ -123,8 +123,8 @@ func isHash(name string) bool {
 	return err == nil && len(name) == 40 && name == strings.ToLower(name)
 }
 
-// leads returns the hash of the worktree that a link in a directory points to, or "". The worktrees are in trees, a path
-// from that directory.
+// leads returns the hash of the worktree that a link in a directory points to, or "". The worktrees are in trees, a
+// path from that directory.
 func leads(in *os.File, name, trees string) string {
 	to, err := dirfd.Readlink(in, name)
 	dir, hash := path.Split(path.Clean(to))
@@ -137,8 +137,8 @@ func leads(in *os.File, name, trees string) string {
 // linked returns the hash of the worktree that the link points to, or "".
 func (t *Target) linked() string { return leads(t.links, t.linkName, t.toTrees) }
 
-// used returns the hashes of the worktrees that links point to: those beside the directory of the worktrees, and those of
-// other directories, which have records.
+// used returns the hashes of the worktrees that links point to: those beside the directory of the worktrees, and those
+// of other directories, which have records.
 func (t *Target) used() (hashes []string, err error) {
 	beside, err := names(t.top)
 	if err != nil {

@@ -190,8 +190,8 @@ func (p *place) findLinks(o Options) error {
 	return nil
 }
 
-// findElsewhere finds the directory of a link that is not in Dir. The link is relative, as git-sync's is: a volume may be
-// mounted elsewhere in another container.
+// findElsewhere finds the directory of a link that is not in Dir. The link is relative, as git-sync's is: a volume may
+// be mounted elsewhere in another container.
 func (p *place) findElsewhere(o Options, above string) error {
 	dir, err := mounts.MakeDirs(above, o.Follow, p.make)
 	if err != nil {

@@ -82,8 +82,8 @@ func TestRunFirst(t *testing.T) {
 	}
 }
 
-// TestTouched pins that the file that says that something has changed is not made again until the next change: who reads
-// it may remove it.
+// TestTouched pins that the file that says that something has changed is not made again until the next change: who
+// reads it may remove it.
 func TestTouched(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "touched")
 	l := &loop{Options: Options{Touch: file}, tally: newTally()}

@@ -7,7 +7,8 @@
 #   make soak DURATION=2h SEED=7
 #   make soak CHANGED=v1.2.0     # mutants also of lines that have changed since, in any package
 #
-# Each part runs for its share of the time, even if an earlier one failed. PARTS="kills mutants" runs only some.
+# Each part runs for its share of the time, even if an earlier one failed. PARTS="kills mutants" runs only some. gitsync,
+# which needs $GIT_SYNC_SOURCE, takes a quarter of an hour besides.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -28,7 +29,7 @@ seconds() {
 
 total=$(seconds "${DURATION:-20m}")
 seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
-parts=${PARTS:-fuzz kills races mutants sidecars}
+parts=${PARTS:-fuzz kills races mutants sidecars gitsync}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=""
@@ -123,17 +124,21 @@ sidecars() {
 	INITBOX_SOAK=${share}s INITBOX_SEED=$seed go test -count=1 -timeout $((share + 1800))s -vet=off -v ./test/sidecars </dev/null
 }
 
+# gitsync runs git-sync's own tests on git-clone, and takes as long as they do.
+gitsync() { test/gitsync/run.sh; }
+
 for part in $parts; do
 	case $part in # shares of the time
 	fuzz) weight=4 ;;
 	kills | races | mutants | sidecars) weight=2 ;;
+	gitsync) weight=0 ;;
 	*) say "unknown part $part" >&2 && exit 1 ;;
 	esac
 	weights=$((${weights:-0} + weight))
 	plan="${plan-} $part:$weight"
 done
 for part in $plan; do
-	share=$((total * ${part#*:} / weights))
+	share=$((total * ${part#*:} / (weights > 0 ? weights : 1)))
 	began=$SECONDS
 	say "==> ${part%:*}: $share s"
 	"${part%:*}" || failed="$failed ${part%:*}"
