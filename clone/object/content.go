@@ -17,7 +17,8 @@ type Content [4]uint64
 
 // Add adds a file, with the ID that its content has as a blob.
 func (c *Content) Add(path string, id plumbing.Hash) {
-	sum := sha256.Sum256(append([]byte(path+"\x00"), id[:]...))
+	var buf [256]byte
+	sum := sha256.Sum256(append(append(append(buf[:0], path...), 0), id[:]...))
 	for i := range c {
 		c[i] += binary.BigEndian.Uint64(sum[8*i:])
 	}
@@ -45,4 +46,17 @@ func NewBlob(size int64) hash.Hash {
 	h := sha1.New()
 	h.Write(append(strconv.AppendInt([]byte("blob "), size, 10), 0))
 	return h
+}
+
+// BlobHeader is the room that [BlobID] needs before the content.
+const BlobHeader = len("blob 9223372036854775807\x00")
+
+// BlobID returns the ID of a blob whose content is in buf behind BlobHeader bytes, which it overwrites. Like [NewBlob]
+// it does not look for collisions.
+func BlobID(buf []byte) plumbing.Hash {
+	var header [BlobHeader]byte
+	text := append(strconv.AppendInt(append(header[:0], "blob "...), int64(len(buf)-BlobHeader), 10), 0)
+	from := BlobHeader - len(text)
+	copy(buf[from:], text)
+	return sha1.Sum(buf[from:])
 }

@@ -17,6 +17,9 @@ func TestContent(t *testing.T) {
 		if got := plumbing.Hash(h.Sum(nil)); err != nil || got != want {
 			t.Errorf("the id of %q is %v, want %v, %v", content, got, want, err)
 		}
+		if got := object.BlobID(append(make([]byte, object.BlobHeader), content...)); got != want {
+			t.Errorf("at once, the id of %q is %v, want %v", content, got, want)
+		}
 		return want
 	}
 	of := func(files ...string) object.Content {

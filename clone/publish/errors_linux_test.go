@@ -153,14 +153,18 @@ func TestSealFails(t *testing.T) {
 	dir := t.TempDir()
 	tree{"file": "x", "r/objects/pack": "x"}.write(t, dir)
 	w := &walk{root: openDirectory(t, dir), skip: none}
-	r := &reader{walk: w, dirents: make([]byte, 4096)}
+	r := &reader{walk: w}
 	if err := r.read(directory{path: "none"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
 	}
-	for _, kind := range []byte{unix.DT_LNK, unix.DT_REG} {
-		if err := r.add(dirfd.FD(-1), entry{"x", kind, whole}); err == nil {
+	for _, kind := range []byte{unix.DT_UNKNOWN, unix.DT_REG} {
+		if err := r.look(dirfd.FD(-1), &dirfd.Entry{Name: "x", Kind: kind}); err == nil {
 			t.Errorf("kind %d: no error", kind)
 		}
+	}
+	r.entries = []entry{{name: "x", kind: unix.DT_LNK}}
+	if err := r.seal(dirfd.FD(-1)); err == nil {
+		t.Error("a link that cannot be read has a seal")
 	}
 	for _, repository := range []string{"r", "file"} {
 		w.repositories = []string{repository}

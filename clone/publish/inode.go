@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -24,7 +23,7 @@ import (
 
 // checkInodes returns how the content of a tree differs from what was published, if an inode has changed since, or "".
 func (t *Target) checkInodes(r *record, tree *os.File, now *walk) (string, error) {
-	if r.Content == "" || now.inode <= r.checked {
+	if r.Content == "" || now.inode.time <= r.checked {
 		return "", nil
 	}
 	t.log.Info(fmt.Sprintf("%s: comparing the content of %s: their inodes have changed, as by chmod or for fsGroup", t.options.Dir, words.Plural(now.sum.Files, "file")))
@@ -36,10 +35,10 @@ func (t *Target) checkInodes(r *record, tree *os.File, now *walk) (string, error
 		return "", err
 	}
 	if w.content.String() != r.Content {
-		return fmt.Sprintf("a file was written, and its time put back, perhaps %s", failure.Printable(now.changed)), nil
+		return fmt.Sprintf("a file was written, and its time put back, perhaps %s", failure.Printable(now.inode.path())), nil
 	}
 	if t.lock.Held() {
-		r.remember(time.Unix(0, now.inode))
+		r.remember(time.Unix(0, now.inode.time))
 	}
 	return "", nil
 }
@@ -64,25 +63,53 @@ func (r *record) remember(until time.Time) {
 	_ = os.Chtimes(fmt.Sprintf("/proc/self/fd/%d", r.file.Fd()), time.Time{}, until)
 }
 
-// hash adds a file outside .git to the digest of the content.
-func (r *reader) hash(dir dirfd.FD, name string, size int64) error {
-	if name == gitName || r.at.part != whole || r.at.path == gitName || strings.HasPrefix(r.at.path, gitName+"/") {
+// hash adds a file outside .git to the digest of the content, or the directories in which there are more.
+func (r *reader) hash(dir dirfd.FD, name string, kind byte) error {
+	switch {
+	case name == gitName && (kind != unix.DT_DIR || r.at.path == ""):
+		return nil
+	case kind == unix.DT_DIR:
+		r.directories = append(r.directories, directory{below(r.at.path, name), whole})
+		return nil
+	case kind != unix.DT_REG:
 		return nil
 	}
+	id, err := r.blob.of(dir, name)
+	if err == nil {
+		r.content.Add(below(r.at.path, name), id)
+	}
+	return err
+}
+
+// blob computes the ID that the content of a file has as a blob, of one file after another.
+type blob struct{ buf []byte }
+
+// of reads most files at once, which is a third faster than through a hash.
+func (b *blob) of(dir dirfd.FD, name string) (id plumbing.Hash, err error) {
 	fd, err := dirfd.OpenFD(dir, name, unix.O_RDONLY, 0)
 	if err != nil {
-		return err
+		return id, err
 	}
 	defer fd.Close()
-	blob := object.NewBlob(size)
-	if r.buffer == nil {
-		r.buffer = make([]byte, 128<<10)
+	if b.buf == nil {
+		b.buf = make([]byte, object.BlobHeader+256<<10)
 	}
-	if _, err := io.CopyBuffer(blob, fd, r.buffer); err != nil {
-		return err
+	content := b.buf[object.BlobHeader:]
+	n, err := io.ReadFull(fd, content)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return object.BlobID(b.buf[:object.BlobHeader+n]), nil
 	}
-	r.walk.mu.Lock()
-	defer r.walk.mu.Unlock()
-	r.walk.content.Add(below(r.at.path, name), plumbing.Hash(blob.Sum(nil)))
-	return nil
+	if err != nil {
+		return id, err
+	}
+	s, err := dirfd.Stat(fd)
+	if err != nil {
+		return id, err
+	}
+	h := object.NewBlob(s.Size)
+	h.Write(content)
+	if _, err = io.CopyBuffer(h, fd, content); err == nil {
+		h.Sum(id[:0])
+	}
+	return id, err
 }

@@ -69,7 +69,7 @@ func changeInode(name string, before fs.FileInfo) error {
 
 // A changed inode is no change of the tree, unless the content has changed, too. That is looked at once.
 func TestInodes(t *testing.T) {
-	what := withGit1.with(tree{"sub/.git": "gitdir: ../.git/modules/sub"})
+	what := withGit1.with(tree{"sub/.git": "gitdir: ../.git/modules/sub", "large": strings.Repeat("1", 300<<10), "buffer": strings.Repeat("1", 256<<10)})
 	for _, place := range []string{"directory", "volume", "link", "without .git"} {
 		t.Run(place, func(t *testing.T) {
 			var log bytes.Buffer

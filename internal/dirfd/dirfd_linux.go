@@ -67,6 +67,10 @@ func Inspect(dir Dir, name string) (Info, error) {
 // Entries calls each for the entries that [ReadSome] read into buf, with the type as in dirent(3), which may be
 // DT_UNKNOWN.
 func Entries(buf []byte, each func(name string, kind byte)) error {
+	return entries(buf, func(name []byte, kind byte) { each(string(name), kind) })
+}
+
+func entries(buf []byte, each func(name []byte, kind byte)) error {
 	for rest := buf; len(rest) > 0; {
 		size := 0
 		if len(rest) > direntName {
@@ -76,8 +80,8 @@ func Entries(buf []byte, each func(name string, kind byte)) error {
 			return unix.EIO
 		}
 		name, _, _ := bytes.Cut(rest[direntName:size], []byte{0})
-		if s := string(name); s != "." && s != ".." {
-			each(s, rest[direntType])
+		if string(name) != "." && string(name) != ".." {
+			each(name, rest[direntType])
 		}
 		rest = rest[size:]
 	}

@@ -32,9 +32,13 @@ func Inspect(dir Dir, name string) (Info, error) { return inspectWithoutMount(di
 
 // Entries calls each for the entries that [ReadSome] read into buf.
 func Entries(buf []byte, each func(name string, kind byte)) error {
+	return entries(buf, func(name []byte, kind byte) { each(string(name), kind) })
+}
+
+func entries(buf []byte, each func(name []byte, kind byte)) error {
 	_, _, names := unix.ParseDirent(buf, -1, nil)
 	for _, name := range names {
-		each(name, unix.DT_UNKNOWN)
+		each([]byte(name), unix.DT_UNKNOWN)
 	}
 	return nil
 }
@@ -47,3 +51,9 @@ func ReadOnly(Dir) bool { return false }
 
 // OnTmpfs returns false.
 func OnTmpfs(string) bool { return false }
+
+// Lstat is [Lstat] for an entry of dir.
+func (e *Entry) Lstat(dir FD, s *unix.Stat_t) (err error) {
+	*s, err = Lstat(dir, e.Name)
+	return err
+}
