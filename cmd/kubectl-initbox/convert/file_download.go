@@ -257,7 +257,13 @@ func (k *files) unpack(d *download, call *shell.Call, g given) ([]Step, error) {
 		}
 		settings = append(settings, "strip-components="+text)
 	}
-	return k.unpackTo(d, call, to, settings, g.has("no-same-owner"))
+	p, err := k.place(to, call)
+	missing := err == nil && k.kind(p) != directory
+	steps, err := k.unpackTo(d, call, to, settings, g.has("no-same-owner"))
+	if missing && err == nil {
+		steps[0].differs(noFailure + p.value + " does not exist")
+	}
+	return steps, err
 }
 
 func (k *files) unpackTo(d *download, call *shell.Call, to shell.Word, settings []string, own bool) ([]Step, error) {

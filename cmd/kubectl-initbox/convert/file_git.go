@@ -22,6 +22,9 @@ func (k *files) git(call *shell.Call) ([]Step, error) {
 		if text, _ := words[0].Literal(); text == "-C" {
 			inner := *call
 			inner.Dir, inner.Args = words[1], words[2:]
+			if _, err := k.cd(&shell.Call{Args: words[1:2], Dir: call.Dir}); err != nil {
+				return nil, err
+			}
 			return k.git(&inner)
 		}
 	}

@@ -112,6 +112,28 @@ func (k *files) absolute(w shell.Word, call *shell.Call) (shell.Word, error) {
 	return append(full, w...), nil
 }
 
+// cd has no step: what follows has the directory in front of its paths, so that it must be known to be one.
+func (k *files) cd(call *shell.Call) ([]Step, error) {
+	p, err := k.place(call.Args[0], call)
+	what, decided := k.kinds[p.value]
+	switch {
+	case err != nil:
+		return nil, err
+	case what == directory, !decided && p.root() && !k.mountedFile(p), !decided && k.above(p):
+		return nil, nil
+	case !decided && p.mount == nil && (everywhere().MatchString(p.value) || official(k.c.Image) && inBaseImages().MatchString(p.value)), p.value == path.Clean("/"+k.c.WorkingDir):
+		return nil, nil
+	}
+	return nil, stop(p.word, "whether it is a directory is not known, and cd fails if it is not")
+}
+
+// Directories that the container runtime makes, and those that all of [baseImages] have.
+// https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#default-filesystems
+var (
+	everywhere   = lazy.Regexp(`^/((dev|dev/shm|etc|proc|sys)?$)`)
+	inBaseImages = lazy.Regexp(`^/(bin|home|lib|root|tmp|usr|usr/bin|usr/sbin|var)$`)
+)
+
 // splitPatterns returns the word with the text before a pattern in a part of its own.
 func splitPatterns(w shell.Word) shell.Word {
 	var split shell.Word

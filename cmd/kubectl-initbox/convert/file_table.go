@@ -5,6 +5,7 @@ import "initbox/cmd/translate"
 // The tables of what writes files.
 var (
 	fileCommands = map[string]command{
+		"cd":      deferred((*files).cd),
 		"mkdir":   deferred((*files).mkdir),
 		"chown":   deferred((*files).chown),
 		"chgrp":   deferred((*files).chgrp),

@@ -54,7 +54,17 @@ func TestIdioms(t *testing.T) {
 		{"mkdir -p /data/$(HOSTNAME)", "-HOSTNAME"}, // a command of that name: env has no such variable
 		{"chown app:app /data", "/initbox-tools/initbox prepare /data#owner=app:app"},
 		{"cp -a /data/a /data/b || true", "-its failure is ignored"},
-		{"cd /nowhere && rm -rf lib", "-"},
+		{"cd /nowhere && rm -rf lib", "-/nowhere: whether it is a directory is not known"},
+		{"cd /nowhere && mkdir -p /data/a", "-/nowhere: whether it is a directory is not known"}, // which cd decides about, too
+		{"cd /data/a && touch b", "-/data/a: whether it is a directory is not known"},
+		{"cd /data/a/ && touch b", "-/data/a/: whether it is a directory is not known"},
+		{"cd /data; touch a; cd a; rm -rf b", "-/data/a: whether it is a directory is not known"},
+		{"set -e; mkdir -p /data/a; rm -rf /data/a; cd /data/a; rm -rf b", "-/data/a: whether it is a directory is not known"},
+		{"[ -d /data/a ] && cd /data/a; rm -rf b", "-"},
+		{"cd /data && rm -rf lib", "prepare /data/lib#absent"},
+		{"mkdir -p /data/a; cd /data/a || exit 1; touch b", "prepare /data/a /data/a/b#file"},
+		{"git -C /data/a clone https://git.example/b c", "-/data/a: whether it is a directory is not known"},
+		{"cd /tmp && touch /data/a", "prepare /data/a#file"},
 		{"eval $DB_HOST", "-eval"},
 		{"echo hello", "-nothing"},
 	} {

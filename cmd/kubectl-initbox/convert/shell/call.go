@@ -142,7 +142,10 @@ func (p *parser) call(s *syntax.Stmt, cmd *syntax.CallExpr, c context) ([]Statem
 		return nil, refuse(s, "limits of what follows")
 	}
 	if done, err := p.builtin(s, cmd, name, &c); done || err != nil {
-		return nil, err
+		if name != "cd" || err != nil {
+			return nil, err
+		}
+		return p.result(s, &Call{Pos: at(s.Pos()), Name: name, Path: name, Args: []Word{p.dir}}, c) // which fails without the directory
 	}
 	switch base := path.Base(name); {
 	case base == "timeout":
@@ -233,7 +236,7 @@ func (p *parser) builtin(s *syntax.Stmt, cmd *syntax.CallExpr, name string, c *c
 	if !found {
 		return false, nil
 	}
-	if len(cmd.Assigns) > 0 || len(s.Redirs) > 0 && name != "cd" {
+	if len(cmd.Assigns) > 0 || len(s.Redirs) > 0 && (name != "cd" || !p.writesNothing(s)) {
 		return false, refuse(s, "variables or redirections of a command of the shell")
 	}
 	if (name == "exit" || name == "return") && (len(cmd.Args) == 1 || isStatus(cmd.Args[1])) {

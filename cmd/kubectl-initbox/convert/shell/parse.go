@@ -545,7 +545,7 @@ func alwaysTrue(s *syntax.Stmt) bool {
 		_, ok = s.Cmd.(*syntax.DeclClause)
 		return ok
 	}
-	return len(call.Args) == 0 || slices.Contains([]string{"true", ":", "echo", "cd", "set"}, call.Args[0].Lit())
+	return len(call.Args) == 0 || slices.Contains([]string{"true", ":", "echo", "set"}, call.Args[0].Lit())
 }
 
 // shortcut reads TEST && Y and TEST || Y.
