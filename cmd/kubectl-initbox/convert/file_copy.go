@@ -160,6 +160,9 @@ func (k *files) copyOne(c copying, from, to location, several bool) (Step, error
 	if len(settings) > 0 {
 		s.Args[0] += "#" + strings.Join(settings, "&")
 	}
+	if k.perhapsLink(c, from) && !official(k.c.Image) {
+		s.differs("if " + from.value + " is a symbolic link, what it leads to is copied, where the cp of BusyBox copies the link")
+	}
 	s.differs(k.linkNote(to)...)
 	s.differs(k.parentNote(to)...)
 	k.replaces(c, to, &s)
@@ -198,7 +201,7 @@ func (k *files) refuseCopy(c copying, from, to location, into bool) error {
 		return stop(from.word, "directories that match, which cp without -r leaves out with a failure that the script ignores")
 	case k.kinds[to.value] == link:
 		return k.noLink(to)
-	case from.slash && !from.dot && c.recursive && !c.follow && k.busybox() && !from.root() && k.kinds[from.value] != directory && from.pattern == "":
+	case k.perhapsLink(c, from) && k.busybox():
 		return stop(from.word, "cp -r of a path with a slash at its end, of which BusyBox copies a link as a link")
 	case c.noOverwrite && c.recursive && k.busybox():
 		return stop(from.word, "cp -rn, which copies nothing into a directory that exists, or what is missing there, by the version of BusyBox")
@@ -208,6 +211,11 @@ func (k *files) refuseCopy(c copying, from, to location, into bool) error {
 		return stop(to.word, "cp gives it the owner and mode of the source, which copy does not change in a directory that exists")
 	}
 	return nil
+}
+
+// perhapsLink reports whether cp -r names what may be a link with a slash at its end.
+func (k *files) perhapsLink(c copying, from location) bool {
+	return from.slash && !from.dot && c.recursive && !c.follow && !from.root() && k.kinds[from.value] != directory && from.pattern == ""
 }
 
 // destination returns DST.

@@ -22,6 +22,8 @@ type location struct {
 	dot   bool   // it ends in /.
 	// pattern is the last part of a path, if that is a pattern; then text and value are the directory.
 	pattern string
+	// above is the directory of the image that a command names instead of the place of this volume below it.
+	above string
 
 	mount  *corev1.VolumeMount // nil if it is in no volume
 	volume *corev1.Volume      // nil also for a claim of a StatefulSet
@@ -399,13 +401,19 @@ func (k *files) volumesBelow(p location) (volumes []location, ok bool) {
 			continue
 		}
 		v, err := k.place(shell.Word{{Text: at}}, &shell.Call{})
-		if err != nil || k.mountedFile(v) || k.writable(v) != nil {
+		if err != nil || k.mountedFile(v) || k.writable(v) != nil || imageLinks().MatchString(at) {
 			return nil, false
+		}
+		if !official(k.c.Image) { // in which there is nothing else on the way to a volume
+			v.above = p.value
 		}
 		volumes = append(volumes, v)
 	}
 	return volumes, true
 }
+
+// imageLinks matches what lies behind the links of usual images, which chown -R does not follow.
+var imageLinks = lazy.Regexp(`^/(bin|sbin|lib\w*|var/(run|lock|mail|spool/mail))(/|$)`)
 
 // mountsIn returns whether a volume is mounted below the place.
 func (k *files) mountsIn(p location) bool {

@@ -285,6 +285,9 @@ func (k *files) claimed(p location) bool {
 // linkNote returns what is different where a place in a volume is behind a symbolic link, which may be there only in a
 // volume that others have written to.
 func (k *files) linkNote(p location) []string {
+	if p.above != "" {
+		return []string{"a symbolic link in the image between " + p.above + " and the volume " + p.value + " is followed, where the command leaves it alone"}
+	}
 	if p.fresh() || p.root() {
 		return nil
 	}

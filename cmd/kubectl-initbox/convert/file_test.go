@@ -48,6 +48,7 @@ spec:
     - {name: data, mountPath: /srv/app/b}
     - {name: data, mountPath: /srv/app/b/c}
     - {name: config, mountPath: /srv/config}
+    - {name: empty, mountPath: /var/run/app}
   containers: [{name: main, image: app, securityContext: {runAsUser: 999}, volumeMounts: [{name: data, mountPath: /d}]}]
   volumes:
   - {name: empty, emptyDir: {}}
@@ -441,6 +442,11 @@ var fileCases = []fileCase{
 	{script: "chown -R 999 /opt/app", stops: "/opt/app: in no volume"},
 	{script: "chown -R 999:998 /srv/app/", want: "prepare /srv/app/a#owner=999:998&recursive /srv/app/b#owner=999:998&recursive"},
 	{script: "mkdir -p /srv/app /srv; chmod -R 0770 /srv/app", want: "prepare /srv/app/a#mode=0770&recursive /srv/app/b#mode=00770&recursive"},
+	{script: "chown -R 999 /srv/app", image: "app", want: "prepare /srv/app/a#owner=999&recursive /srv/app/b#owner=999&recursive", differs: "a symbolic link in the image between /srv/app and the volume /srv/app/a"},
+	{script: "chown -R 999 /var", stops: "/var: in no volume"}, // whose /var/run is a link
+	{script: "cp -r /usr/a/ /empty/", image: "app", want: "copy /usr/a:/empty/a#mode=go-w&dir-mode=go-w", differs: "where the cp of BusyBox copies the link", inside: true},
+	{script: "cp -r /usr/a/ /empty/", stops: "of which BusyBox copies a link as a link"},
+	{script: "cp -r /usr/a/ /empty/", image: "debian", want: "copy /usr/a:/empty/a#mode=go-w&dir-mode=go-w", differs: "if /usr/a is empty", inside: true},
 	{script: "chown -R 999 /srv", stops: "/srv: in no volume"},
 	{script: "chown 999 /srv/app", stops: "/srv/app: in no volume"},
 	{script: "mkdir /srv/app", stops: "/srv/app: in no volume"},
