@@ -6,7 +6,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/Masterminds/semver/v3"
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"initbox/clone/object"
@@ -14,6 +13,7 @@ import (
 	"initbox/clone/remote"
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/semver"
 	"initbox/internal/suggest"
 )
 

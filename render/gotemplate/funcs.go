@@ -6,16 +6,13 @@ import (
 	"reflect"
 	"text/template"
 
-	"github.com/Masterminds/sprig/v3"
+	"initbox/render/sprig"
 )
 
 // libraryFuncs returns the functions that need no worker: Helm's, and sprig's except those
 // that read from the machine. Their results are not bounded yet.
 func libraryFuncs() map[string]any {
-	funcs := map[string]any(sprig.TxtFuncMap())
-	for _, name := range []string{"env", "expandenv", "getHostByName"} {
-		delete(funcs, name)
-	}
+	funcs := sprig.Functions()
 	maps.Copy(funcs, map[string]any{
 		"toYaml":        toYAML,
 		"mustToYaml":    mustToYAML,

@@ -38,6 +38,11 @@ func New(data *engine.Data, o engine.Options) engine.Engine {
 	e.options.Steps = cmp.Or(o.Steps, engine.DefaultLimits.Steps)
 	e.library = sync.OnceValue(func() map[string]any {
 		funcs := libraryFuncs()
+		for name, f := range (&worker{e: e}).boundedFuncs(funcs) { // for their names and types: each worker has its own
+			if funcs[name] == nil && !slices.Contains(builtins, name) {
+				funcs[name] = f
+			}
+		}
 		maps.Copy(funcs, helpers.Funcs(data))
 		return funcs
 	})
