@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	v1 "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/suggest"
@@ -24,16 +22,17 @@ import (
 const (
 	unpackAnnotation = "io.deis.oras.content.unpack"
 	helmConfig       = "application/vnd.cncf.helm.config.v1+json"
+	titleAnnotation  = "org.opencontainers.image.title"
 	helmChart        = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 	helmProvenance   = "application/vnd.cncf.helm.chart.provenance.v1.prov"
 )
 
-func hasTitles(m *v1.Manifest) bool {
-	return slices.ContainsFunc(m.Layers, func(d v1.Descriptor) bool { return d.Annotations[v1.AnnotationTitle] != "" })
+func hasTitles(m *manifest) bool {
+	return slices.ContainsFunc(m.Layers, func(d descriptor) bool { return d.Annotations[titleAnnotation] != "" })
 }
 
 // artifact calls put for the files of an artifact.
-func (i *Image) artifact(ctx context.Context, m *v1.Manifest, put Put) error {
+func (i *Image) artifact(ctx context.Context, m *manifest, put Put) error {
 	chart := ""
 	if m.Config.MediaType == helmConfig {
 		var err error
@@ -45,7 +44,7 @@ func (i *Image) artifact(ctx context.Context, m *v1.Manifest, put Put) error {
 	var names []string
 	found := false
 	for _, d := range m.Layers {
-		name := d.Annotations[v1.AnnotationTitle]
+		name := d.Annotations[titleAnnotation]
 		switch {
 		case name != "":
 		case d.MediaType == helmChart && chart != "":
@@ -77,7 +76,7 @@ func (i *Image) artifact(ctx context.Context, m *v1.Manifest, put Put) error {
 }
 
 // chart returns the name of a Helm chart's file.
-func (i *Image) chart(ctx context.Context, config v1.Descriptor) (string, error) {
+func (i *Image) chart(ctx context.Context, config descriptor) (string, error) {
 	text, err := i.small(ctx, config)
 	if err != nil {
 		return "", err
@@ -91,7 +90,7 @@ func (i *Image) chart(ctx context.Context, config v1.Descriptor) (string, error)
 
 // artifactFile calls put for a file, or for the directory that is packed in it, whose entries have its title as the
 // first part of their names.
-func (i *Image) artifactFile(ctx context.Context, d v1.Descriptor, title, rel string, put Put) error {
+func (i *Image) artifactFile(ctx context.Context, d descriptor, title, rel string, put Put) error {
 	file, err := i.fetch(ctx, d, failure.Printable(title))
 	if err != nil {
 		return err

@@ -3,12 +3,10 @@ package oci
 import (
 	"context"
 	"fmt"
+	"hash"
 	"io"
 	"net/http"
 	"os"
-
-	"github.com/opencontainers/go-digest"
-	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
@@ -19,11 +17,11 @@ import (
 type blob struct {
 	file *os.File
 	have int64
-	sum  digest.Verifier
+	sum  hash.Hash
 }
 
 // fetch returns a file with a blob, which is verified, at its beginning.
-func (i *Image) fetch(ctx context.Context, d v1.Descriptor, what string) (*os.File, error) {
+func (i *Image) fetch(ctx context.Context, d descriptor, what string) (*os.File, error) {
 	if file := i.blobs[d.Digest]; file != nil {
 		_, err := file.Seek(0, io.SeekStart)
 		return file, err
@@ -46,7 +44,7 @@ func (i *Image) fetch(ctx context.Context, d v1.Descriptor, what string) (*os.Fi
 }
 
 // drop closes the files of blobs which are no longer needed.
-func (i *Image) drop(blobs ...v1.Descriptor) {
+func (i *Image) drop(blobs ...descriptor) {
 	for _, d := range blobs {
 		if file := i.blobs[d.Digest]; file != nil {
 			file.Close()
@@ -56,7 +54,7 @@ func (i *Image) drop(blobs ...v1.Descriptor) {
 }
 
 // small returns a blob that is held in memory.
-func (i *Image) small(ctx context.Context, d v1.Descriptor) ([]byte, error) {
+func (i *Image) small(ctx context.Context, d descriptor) ([]byte, error) {
 	if d.Size > maxManifest {
 		return nil, i.broken("its configuration has more than %d MiB", maxManifest>>20)
 	}
@@ -69,7 +67,7 @@ func (i *Image) small(ctx context.Context, d v1.Descriptor) ([]byte, error) {
 }
 
 // download makes one attempt to get what is missing.
-func (b *blob) download(ctx context.Context, e *endpoint, d v1.Descriptor) error {
+func (b *blob) download(ctx context.Context, e *endpoint, d descriptor) error {
 	resp, err := e.blob(ctx, d, b.have)
 	if err != nil {
 		return err
@@ -85,7 +83,7 @@ func (b *blob) download(ctx context.Context, e *endpoint, d v1.Descriptor) error
 	}
 	_, err = io.Copy(b, io.LimitReader(resp.Body, d.Size-b.have+1))
 	switch {
-	case b.have == d.Size && b.sum.Verified():
+	case b.have == d.Size && d.Digest.summed(b.sum) == d.Digest:
 		return nil
 	case b.have >= d.Size:
 		b.have = 0
@@ -108,8 +106,8 @@ func (b *blob) Write(p []byte) (int, error) {
 }
 
 // restart empties the file.
-func (b *blob) restart(d v1.Descriptor) error {
-	b.have, b.sum = 0, d.Digest.Verifier()
+func (b *blob) restart(d descriptor) error {
+	b.have, b.sum = 0, d.Digest.hash()
 	err := b.file.Truncate(0)
 	if err == nil {
 		_, err = b.file.Seek(0, io.SeekStart)
@@ -121,12 +119,12 @@ func (b *blob) restart(d v1.Descriptor) error {
 }
 
 // blob requests a blob, from a byte on.
-func (e *endpoint) blob(ctx context.Context, d v1.Descriptor, from int64) (*http.Response, error) {
+func (e *endpoint) blob(ctx context.Context, d descriptor, from int64) (*http.Response, error) {
 	header := http.Header{"Accept-Encoding": {"identity"}}
 	if from > 0 {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", from))
 	}
-	resp, err := e.send(ctx, http.MethodGet, "blobs/"+d.Digest.String(), header)
+	resp, err := e.send(ctx, http.MethodGet, "blobs/"+string(d.Digest), header)
 	if err == nil && resp.StatusCode == http.StatusPartialContent && !httpclient.IsPart(resp.Header, from, -1) {
 		resp.Body.Close()
 		return nil, failure.New(failure.Unexpected, "the answer is another part than the one requested")

@@ -5,16 +5,14 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net/http"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/opencontainers/go-digest"
-	v1 "github.com/opencontainers/image-spec/specs-go/v1"
-
-	"initbox/test/servers"
+	library "github.com/opencontainers/go-digest"
 )
 
 // FuzzManifest pins that no manifest breaks the choice of an image, and that every digest in it can be verified.
@@ -36,13 +34,13 @@ func FuzzManifest(f *testing.F) {
 			return
 		}
 		for _, part := range append(d.Layers, d.Manifests...) {
-			part.Digest.Verifier().Write(nil)
+			part.Digest.hash().Write(nil)
 			supported(part.MediaType)
 		}
 		if best, err := i.best(d.Manifests); err == nil && best.Platform != nil && (best.Platform.OS != "linux" || best.Platform.Architecture != "arm") {
 			t.Errorf("chose %+v", best.Platform)
 		}
-		hasTitles(&d.Manifest)
+		hasTitles(&d.manifest)
 	})
 }
 
@@ -61,7 +59,7 @@ func FuzzLayers(f *testing.F) {
 		defer i.Close()
 		for _, lines := range []string{upper, lower} {
 			content := layerOf(lines)
-			d := v1.Descriptor{Digest: digestOf(content), Size: int64(len(content))}
+			d := descriptor{Digest: digestOf(content), Size: int64(len(content))}
 			file, err := os.Create(filepath.Join(t.TempDir(), "layer"))
 			if err != nil {
 				t.Fatal(err)
@@ -117,4 +115,39 @@ func FuzzLogin(f *testing.F) {
 	})
 }
 
-func digestOf(content []byte) digest.Digest { return digest.Digest(servers.DigestOf(content)) }
+// FuzzChallenge pins that a challenge never breaks its reader, and that it reads what is quoted correctly.
+func FuzzChallenge(f *testing.F) {
+	f.Add(`Bearer realm="https://auth.example.com/token",service="registry",scope="repository:a/b:pull"`, "https://r")
+	f.Add(`bearer , realm = a , x="\"" y`, "a\"b\\c")
+	f.Add(`Basic realm="x"`, "")
+	f.Add(`Bearer realm="`, "\x00")
+	f.Fuzz(func(t *testing.T, value, realm string) {
+		challenge(http.Header{"Www-Authenticate": {value}})
+		quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(realm)
+		scheme, parameters := challenge(http.Header{"Www-Authenticate": {"Negotiate", `BEARER a=b,Realm = "` + quoted + `" ,service=s, broken`}})
+		if scheme != "bearer" || parameters["realm"] != realm || parameters["a"] != "b" || parameters["service"] != "s" || len(parameters) != 3 {
+			t.Errorf("%q: got %s %q", realm, scheme, parameters)
+		}
+	})
+}
+
+// TestDigests compares the digests that are accepted, and those computed, with the library of the OCI.
+func TestDigests(t *testing.T) {
+	t.Parallel()
+	sum := func(n int) string { return strings.Repeat("0123456789abcdef", n/16) }
+	for _, text := range []string{"", ":", "sha256", "sha256:", ":" + sum(64), "sha256:" + sum(64), "sha256:" + sum(48), "sha256:" + sum(80), "sha512:" + sum(128), "sha512:" + sum(64),
+		"sha384:" + sum(96), "SHA256:" + sum(64), "sha256:" + strings.ToUpper(sum(64)), "sha256:../" + sum(64)[3:], "sha256:" + sum(64) + "\n", "sha256::" + sum(64)[1:], "md5:" + sum(32), "sha256:" + sum(48) + "0123456789abcdeg"} {
+		if got, want := digest(text).validate(), library.Digest(text).Validate(); (got == nil) != (want == nil) {
+			t.Errorf("%q: got %v, want %v", text, got, want)
+		}
+	}
+	for _, algorithm := range []library.Algorithm{library.SHA256, library.SHA384, library.SHA512} {
+		want := algorithm.FromString("content")
+		if got := digest(want).of([]byte("content")); string(got) != want.String() {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if got, want := digestOf([]byte("x")), library.FromString("x"); string(got) != want.String() {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

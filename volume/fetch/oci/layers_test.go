@@ -106,7 +106,7 @@ func TestOnlyNeededLayers(t *testing.T) {
 			t.Parallel()
 			f := newFake(t)
 			f.push("app", "1", servers.NewIndex(t, map[string]servers.Image{"linux/amd64": servers.NewImage(t, "amd64", base, servers.Gzip(t, tt.upper))}))
-			if _, err := fetch(t, f.host+"/app:1", tt.path, platform("linux/amd64")); err != nil {
+			if _, err := fetch(t, f.host+"/app:1", tt.path, onPlatform("linux/amd64")); err != nil {
 				t.Error(err)
 			}
 			if n := f.count(http.MethodGet, "/blobs/"); n != tt.blobs {
@@ -116,7 +116,7 @@ func TestOnlyNeededLayers(t *testing.T) {
 	}
 }
 
-func platform(p string) func(*Options) { return func(o *Options) { o.Platform = p } }
+func onPlatform(p string) func(*Options) { return func(o *Options) { o.Platform = p } }
 
 // TestManyNames pins that the names of an image cannot fill the memory.
 func TestManyNames(t *testing.T) {

@@ -2,7 +2,6 @@ package oci
 
 import (
 	"cmp"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -12,26 +11,24 @@ import (
 	"path/filepath"
 	"strings"
 
-	"oras.land/oras-go/v2/registry/remote/auth"
-
 	"initbox/internal/failure"
 	"initbox/internal/secret"
 )
 
 // credential returns the login for an endpoint. The files are read again for each token, because they rotate.
-func (e *endpoint) credential(context.Context, string) (found auth.Credential, err error) {
+func (e *endpoint) credential() (found credential, err error) {
 	who := e.o.Who
 	switch {
 	case who.PasswordFile != "" && !e.mirror:
-		found.Username = who.User
-		found.Password, err = secret.Read(who.PasswordFile)
+		found.user = who.User
+		found.password, err = secret.Read(who.PasswordFile)
 	case who.TokenFile != "" && !e.mirror:
-		found.AccessToken, err = secret.Read(who.TokenFile)
+		found.accessToken, err = secret.Read(who.TokenFile)
 	case e.o.DockerConfig != "":
 		found, e.helper, err = configured(e.o.DockerConfig, e.name, e.repository)
 	}
-	e.hide(found.Password, found.RefreshToken, found.AccessToken)
-	e.login = found != auth.EmptyCredential
+	e.hide(found.password, found.refreshToken, found.accessToken)
+	e.login = found != (credential{})
 	return found, err
 }
 
@@ -46,7 +43,7 @@ type dockerLogin struct {
 
 // configured returns the login of a configuration file of Docker for a repository of a registry, and the credential
 // helper that would know it if the file does not.
-func configured(name, registry, repository string) (found auth.Credential, helper string, err error) {
+func configured(name, registry, repository string) (found credential, helper string, err error) {
 	text, err := readConfig(name)
 	if err != nil {
 		return found, "", err
@@ -70,7 +67,7 @@ func configured(name, registry, repository string) (found auth.Credential, helpe
 			found = login.credential()
 		}
 	}
-	if found == auth.EmptyCredential {
+	if found == (credential{}) {
 		helper = cmp.Or(config.CredHelpers[registry], config.CredsStore)
 	}
 	return found, helper, nil
@@ -90,14 +87,14 @@ func readConfig(name string) (string, error) {
 	return "", failure.New(failure.Missing, "%s has no .dockerconfigjson, .dockercfg or config.json", name).WithHint("is it where a Secret of type kubernetes.io/dockerconfigjson is mounted?")
 }
 
-func (d dockerLogin) credential() auth.Credential {
-	c := auth.Credential{Username: d.Username, Password: d.Password, RefreshToken: d.IdentityToken, AccessToken: d.RegistryToken}
-	if text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(d.Auth)); err == nil && c.Username == "" {
-		c.Username, c.Password, _ = strings.Cut(strings.TrimRight(string(text), "\x00"), ":")
+func (d dockerLogin) credential() credential {
+	c := credential{user: d.Username, password: d.Password, refreshToken: d.IdentityToken, accessToken: d.RegistryToken}
+	if text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(d.Auth)); err == nil && c.user == "" {
+		c.user, c.password, _ = strings.Cut(strings.TrimRight(string(text), "\x00"), ":")
 	}
-	if c.Username == "<token>" { // as docker login stores an identity token
-		c.RefreshToken = cmp.Or(c.RefreshToken, c.Password)
-		c.Username, c.Password = "", ""
+	if c.user == "<token>" { // as docker login stores an identity token
+		c.refreshToken = cmp.Or(c.refreshToken, c.password)
+		c.user, c.password = "", ""
 	}
 	return c
 }

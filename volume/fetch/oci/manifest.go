@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	v1 "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/words"
@@ -18,19 +16,42 @@ import (
 
 // Media types of manifests: those of the OCI image specification, and those of Docker's registry, version 2, schema 2.
 const (
+	imageIndex     = "application/vnd.oci.image.index.v1+json"
+	imageManifest  = "application/vnd.oci.image.manifest.v1+json"
+	imageConfig    = "application/vnd.oci.image.config.v1+json"
 	dockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
 	dockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
 	dockerConfig   = "application/vnd.docker.container.image.v1+json"
 )
 
-const accept = v1.MediaTypeImageIndex + ", " + v1.MediaTypeImageManifest + ", " + dockerList + ", " + dockerManifest
+const accept = imageIndex + ", " + imageManifest + ", " + dockerList + ", " + dockerManifest
 
-// document is a manifest or an index.
-type document struct {
-	v1.Manifest
-	Manifests []v1.Descriptor `json:"manifests,omitempty"`
-	FSLayers  json.RawMessage `json:"fsLayers,omitempty"` // of schema 1
-}
+// What is read of https://github.com/opencontainers/image-spec/blob/main/manifest.md, image-index.md and descriptor.md.
+type (
+	// document is a manifest or an index.
+	document struct {
+		manifest
+		Manifests []descriptor    `json:"manifests,omitempty"`
+		FSLayers  json.RawMessage `json:"fsLayers,omitempty"` // of schema 1
+	}
+	manifest struct {
+		SchemaVersion int          `json:"schemaVersion"`
+		Config        descriptor   `json:"config"`
+		Layers        []descriptor `json:"layers"`
+	}
+	descriptor struct {
+		MediaType   string            `json:"mediaType,omitempty"`
+		Digest      digest            `json:"digest"`
+		Size        int64             `json:"size"`
+		Annotations map[string]string `json:"annotations,omitempty"`
+		Platform    *platform         `json:"platform,omitempty"`
+	}
+	platform struct {
+		Architecture string `json:"architecture"`
+		OS           string `json:"os"`
+		Variant      string `json:"variant,omitempty"`
+	}
+)
 
 // read returns what a manifest says. It does not trust the type that the registry or the manifest gives, since two
 // programs could read the same bytes in two ways.
@@ -49,7 +70,7 @@ func (i *Image) read(content []byte) (*document, error) {
 		all = append(all, d.Config)
 	}
 	for _, part := range all {
-		if err := part.Digest.Validate(); err != nil || part.Size < 0 {
+		if err := part.Digest.validate(); err != nil || part.Size < 0 {
 			return nil, i.broken("the manifest has an invalid digest or size: %s", part.Digest)
 		}
 	}
@@ -60,12 +81,12 @@ func (i *Image) read(content []byte) (*document, error) {
 const maxNested = 4
 
 // choose returns the manifest for the platform.
-func (i *Image) choose(ctx context.Context) (*v1.Manifest, error) {
-	content, wanted := i.root, v1.Descriptor{Digest: i.digest}
+func (i *Image) choose(ctx context.Context) (*manifest, error) {
+	content, wanted := i.root, descriptor{Digest: i.digest}
 	for range maxNested {
 		if content == nil {
 			err := i.try(ctx, "", func(ctx context.Context, e *endpoint) (err error) {
-				content, _, err = e.manifest(ctx, wanted.Digest.String(), wanted.Digest)
+				content, _, err = e.manifest(ctx, string(wanted.Digest), wanted.Digest)
 				return err
 			})
 			if err != nil {
@@ -77,10 +98,10 @@ func (i *Image) choose(ctx context.Context) (*v1.Manifest, error) {
 			return nil, err
 		}
 		if d.Manifests == nil {
-			if wanted.Platform == nil && isImage(&d.Manifest) {
+			if wanted.Platform == nil && isImage(&d.manifest) {
 				err = i.checkPlatform(ctx, d.Config)
 			}
-			return &d.Manifest, err
+			return &d.manifest, err
 		}
 		if wanted, err = i.best(d.Manifests); err != nil {
 			return nil, err
@@ -91,7 +112,7 @@ func (i *Image) choose(ctx context.Context) (*v1.Manifest, error) {
 }
 
 // best returns the manifest of an index that fits the platform best.
-func (i *Image) best(manifests []v1.Descriptor) (best v1.Descriptor, err error) {
+func (i *Image) best(manifests []descriptor) (best descriptor, err error) {
 	least := -1
 	var names []string
 	for _, d := range manifests {
@@ -120,12 +141,12 @@ func (i *Image) best(manifests []v1.Descriptor) (best v1.Descriptor, err error) 
 
 // checkPlatform compares the configuration of an image without an index. Files may be the same on all platforms, and so
 // another one is only an error if a platform was asked for.
-func (i *Image) checkPlatform(ctx context.Context, d v1.Descriptor) error {
+func (i *Image) checkPlatform(ctx context.Context, d descriptor) error {
 	content, err := i.small(ctx, d)
 	if err != nil {
 		return err
 	}
-	var is v1.Platform
+	var is platform
 	if json.Unmarshal(content, &is) != nil || is.OS == "" || distance(i.platform, is) >= 0 {
 		return nil
 	}
@@ -136,18 +157,18 @@ func (i *Image) checkPlatform(ctx context.Context, d v1.Descriptor) error {
 	return nil
 }
 
-func parsePlatform(text string) (v1.Platform, error) {
+func parsePlatform(text string) (platform, error) {
 	if text == "" {
-		return v1.Platform{OS: "linux", Architecture: runtime.GOARCH}, nil
+		return platform{OS: "linux", Architecture: runtime.GOARCH}, nil
 	}
 	parts := strings.Split(text, "/")
 	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
-		return v1.Platform{}, fmt.Errorf("platform %s: want OS/ARCHITECTURE[/VARIANT], as in linux/arm64", failure.Printable(text))
+		return platform{}, fmt.Errorf("platform %s: want OS/ARCHITECTURE[/VARIANT], as in linux/arm64", failure.Printable(text))
 	}
-	return v1.Platform{OS: parts[0], Architecture: parts[1], Variant: strings.Join(parts[2:], "")}, nil
+	return platform{OS: parts[0], Architecture: parts[1], Variant: strings.Join(parts[2:], "")}, nil
 }
 
-func platformName(p v1.Platform) string {
+func platformName(p platform) string {
 	name := p.OS + "/" + p.Architecture
 	if p.Variant != "" {
 		name += "/" + p.Variant
@@ -158,7 +179,7 @@ func platformName(p v1.Platform) string {
 // distance returns how far an image's platform is from the wanted one: 0 for the same, and -1 if it does not run there.
 // Without a variant, the least is wanted that all processors of the architecture have, except for 32-bit ARM, where
 // that would be one that no node has today.
-func distance(want, is v1.Platform) int {
+func distance(want, is platform) int {
 	if want.OS != is.OS || want.Architecture != is.Architecture {
 		return -1
 	}
@@ -174,8 +195,8 @@ func distance(want, is v1.Platform) int {
 	return int(w[1] - v[1])
 }
 
-func isImage(m *v1.Manifest) bool {
-	return m.Config.MediaType == v1.MediaTypeImageConfig || m.Config.MediaType == dockerConfig
+func isImage(m *manifest) bool {
+	return m.Config.MediaType == imageConfig || m.Config.MediaType == dockerConfig
 }
 
 // supported returns what is wrong with the type of a layer. How it is compressed is found out from its bytes.

@@ -19,9 +19,6 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/opencontainers/go-digest"
-	v1 "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
 	"initbox/internal/poll"
@@ -68,15 +65,15 @@ type Put = func(h *tar.Header, r io.Reader) error
 type Image struct {
 	ref       reference
 	o         Options
-	platform  v1.Platform
+	platform  platform
 	explicit  bool // the platform
 	endpoints []*endpoint
 
-	root   []byte        // what the reference names, or nil
-	digest digest.Digest // of root, or ""
-	layers []v1.Descriptor
-	blobs  map[digest.Digest]*os.File // without names
-	single bool                       // see Single
+	root   []byte // what the reference names, or nil
+	digest digest // of root, or ""
+	layers []descriptor
+	blobs  map[digest]*os.File // without names
+	single bool                // see Single
 }
 
 // Open returns the image that a reference names, oci://REGISTRY/NAME[:TAG][@DIGEST]. It sends no request, and
@@ -85,7 +82,7 @@ func Open(ref string, o Options) (*Image, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	i := &Image{o: o, blobs: map[digest.Digest]*os.File{}, explicit: o.Platform != ""}
+	i := &Image{o: o, blobs: map[digest]*os.File{}, explicit: o.Platform != ""}
 	var err error
 	if i.ref, err = parse(ref); err != nil {
 		return nil, err
@@ -115,7 +112,7 @@ func (i *Image) Close() {
 // reference with a digest needs no request.
 func (i *Image) Resolve(ctx context.Context) (string, error) {
 	if i.digest != "" {
-		return i.digest.String(), nil
+		return string(i.digest), nil
 	}
 	err := i.try(ctx, "", func(ctx context.Context, e *endpoint) (err error) {
 		i.digest, err = e.head(ctx, i.ref.tag)
@@ -124,7 +121,7 @@ func (i *Image) Resolve(ctx context.Context) (string, error) {
 		}
 		return err
 	})
-	return i.digest.String(), err
+	return string(i.digest), err
 }
 
 // Fetch calls put for each entry at the path of the image, or for each file of the artifact. Its errors are permanent,

@@ -1,15 +1,13 @@
 package oci
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 
-	"github.com/opencontainers/go-digest"
-	"oras.land/oras-go/v2/registry"
-
 	"initbox/internal/failure"
+	"initbox/internal/lazy"
 )
 
 // reference names an image in a registry.
@@ -17,7 +15,7 @@ type reference struct {
 	registry   string // as it is written
 	repository string
 	tag        string // latest if neither is given
-	digest     digest.Digest
+	digest     digest
 }
 
 // parse reads oci://REGISTRY/NAME[:TAG][@DIGEST].
@@ -33,24 +31,41 @@ func parse(text string) (r reference, err error) {
 	r.registry = host
 	name, pinned, _ := strings.Cut(name, "@")
 	r.repository, r.tag, _ = strings.Cut(name, ":")
-	if r.digest = digest.Digest(pinned); r.tag == "" && pinned == "" {
+	if r.digest = digest(pinned); r.tag == "" && pinned == "" {
 		r.tag = "latest"
 	}
 	if r.host() == dockerHub && !strings.Contains(r.repository, "/") {
 		r.repository = "library/" + r.repository
 	}
-	parts := registry.Reference{Registry: r.host(), Repository: r.repository, Reference: cmp.Or(r.tag, "latest")}
-	err = cmp.Or(parts.ValidateRegistry(), parts.ValidateRepository(), parts.ValidateReferenceAsTag())
-	if parts.Reference = pinned; err == nil && pinned != "" {
-		err = parts.ValidateReferenceAsDigest()
-	}
+	return r, r.validate()
+}
+
+// The grammar of names and tags, see "Pulling manifests" in
+// https://github.com/opencontainers/distribution-spec/blob/main/spec.md.
+var (
+	repositories = lazy.Regexp(`^[a-z0-9]+(?:(?:[._]|__|-*)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-*)[a-z0-9]+)*)*$`)
+	tags         = lazy.Regexp(`^\w[\w.-]{0,127}$`)
+)
+
+func (r reference) validate() error {
+	u, err := url.Parse("https://" + r.host())
 	switch {
-	case err != nil && strings.ToLower(r.repository) != r.repository:
-		err = fmt.Errorf("the name of an image has no capital letters: %s", failure.Printable(r.repository))
-	case err != nil:
-		err = errors.New(failure.Printable(err.Error()))
+	case err != nil || u.Host == "" || u.Host != r.host():
+		return fmt.Errorf("invalid registry %s", failure.Printable(r.registry))
+	case strings.ToLower(r.repository) != r.repository:
+		return fmt.Errorf("the name of an image has no capital letters: %s", failure.Printable(r.repository))
+	case !repositories().MatchString(r.repository):
+		return fmt.Errorf("invalid repository %s", failure.Printable(r.repository))
+	case r.tag != "" && !tags().MatchString(r.tag):
+		return fmt.Errorf("invalid tag %s", failure.Printable(r.tag))
 	}
-	return r, err
+	if r.digest == "" {
+		return nil
+	}
+	if err := r.digest.validate(); err != nil {
+		return fmt.Errorf("invalid digest %s: %w", failure.Printable(string(r.digest)), err)
+	}
+	return nil
 }
 
 // dockerHub is the server of docker.io.
@@ -71,7 +86,7 @@ func (r reference) String() string {
 		text += ":" + r.tag
 	}
 	if r.digest != "" {
-		text += "@" + r.digest.String()
+		text += "@" + string(r.digest)
 	}
 	return text
 }

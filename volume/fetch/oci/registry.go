@@ -9,15 +9,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
-
-	"github.com/opencontainers/go-digest"
-	"oras.land/oras-go/v2/registry"
-	"oras.land/oras-go/v2/registry/remote/auth"
-	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
@@ -38,9 +32,11 @@ type endpoint struct {
 	base       *url.URL
 	repository string
 	o          *Options
-	client     auth.Client
+	client     *http.Client       // follows redirects, over the two below
 	home, away *httpclient.Client // for its origin, and for servers that it redirects to or gets tokens from
 	reported   bool               // that it failed
+
+	authorization string // of the requests to its origin, once it has asked for it
 
 	secrets []string
 	helper  string // the credential helper that would have the login
@@ -63,18 +59,7 @@ func endpoints(r reference, o *Options) (list []*endpoint, err error) {
 	}
 	list = append(list, &endpoint{name: r.registry, base: &url.URL{Scheme: scheme, Host: r.host()}, repository: r.repository, o: o})
 	for _, e := range list {
-		e.client = auth.Client{
-			Client: &http.Client{Transport: e, CheckRedirect: func(req *http.Request, via []*http.Request) error {
-				return httpclient.MayRedirect(len(via), via[0].URL, req.URL) // the library removes credentials for other servers
-			}},
-			Header:     http.Header{"User-Agent": {userAgent}},
-			Credential: e.credential,
-			Cache:      auth.NewCache(),
-			ClientID:   userAgent,
-			// The library would look names up with a resolver of its own, to keep requests for tokens from addresses
-			// of the node. A redirect of the registry may lead there as well; what is there is not shown.
-			BlockedRealmPrefixes: []netip.Prefix{},
-		}
+		e.client = &http.Client{Transport: e, CheckRedirect: mayRedirect}
 	}
 	return list, nil
 }
@@ -87,8 +72,8 @@ func (e *endpoint) close() {
 	}
 }
 
-// RoundTrip sends one request, without following redirects, for the library's client. An answer that the library does
-// not know what to do with is an error.
+// RoundTrip sends one request, without following redirects. An answer with a status of 400 or more is an error, except
+// for a challenge.
 func (e *endpoint) RoundTrip(req *http.Request) (*http.Response, error) {
 	own := httpclient.SameOrigin(req.URL, e.base)
 	resp, err := e.roundTrip(req, own)
@@ -164,13 +149,12 @@ func (e *endpoint) quote(text string) string { return secret.Quote(text, e.secre
 // https://github.com/opencontainers/distribution-spec/blob/main/spec.md. The answer has status 200, or 206 if header
 // has a Range.
 func (e *endpoint) send(ctx context.Context, method, path string, header http.Header) (*http.Response, error) {
-	ctx = auth.AppendRepositoryScope(ctx, registry.Reference{Registry: e.base.Host, Repository: e.repository}, auth.ActionPull)
 	req, err := http.NewRequestWithContext(ctx, method, e.base.JoinPath("v2", e.repository, path).String(), nil)
 	if err != nil {
 		return nil, poll.Permanent(err)
 	}
 	req.Header = header
-	resp, err := e.client.Do(req)
+	resp, err := e.do(req)
 	if err != nil {
 		return nil, e.failed(ctx, err)
 	}
@@ -181,21 +165,21 @@ func (e *endpoint) send(ctx context.Context, method, path string, header http.He
 }
 
 // head returns the digest that a tag has, as the registry says, or "" if it does not.
-func (e *endpoint) head(ctx context.Context, tag string) (digest.Digest, error) {
+func (e *endpoint) head(ctx context.Context, tag string) (digest, error) {
 	resp, err := e.send(ctx, http.MethodHead, "manifests/"+tag, http.Header{"Accept": {accept}})
 	if err != nil {
 		return "", err
 	}
 	resp.Body.Close()
-	d := digest.Digest(resp.Header.Get("Docker-Content-Digest"))
-	if d.Validate() != nil {
+	d := digest(resp.Header.Get("Docker-Content-Digest"))
+	if d.validate() != nil {
 		return "", nil
 	}
 	return d, nil
 }
 
 // manifest returns a manifest by its tag or digest, verified if want is not "", and its digest.
-func (e *endpoint) manifest(ctx context.Context, name string, want digest.Digest) ([]byte, digest.Digest, error) {
+func (e *endpoint) manifest(ctx context.Context, name string, want digest) ([]byte, digest, error) {
 	resp, err := e.send(ctx, http.MethodGet, "manifests/"+name, http.Header{"Accept": {accept}})
 	if err != nil {
 		return nil, "", err
@@ -205,9 +189,9 @@ func (e *endpoint) manifest(ctx context.Context, name string, want digest.Digest
 	if err != nil {
 		return nil, "", failure.HTTP(err, e.base.Host)
 	}
-	is := digest.FromBytes(content)
+	is := digestOf(content)
 	if want != "" {
-		is = want.Algorithm().FromBytes(content)
+		is = want.of(content)
 	}
 	switch {
 	case len(content) > maxManifest:
@@ -221,19 +205,13 @@ func (e *endpoint) manifest(ctx context.Context, name string, want digest.Digest
 // failed names the error of a request.
 func (e *endpoint) failed(ctx context.Context, err error) error {
 	var (
-		answer  *errcode.ErrorResponse
 		request *url.Error
 		known   *failure.Failure
 	)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.As(err, &answer):
-		return e.status(answer.StatusCode, nil, answer.Errors)
-	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return e.status(http.StatusUnauthorized, nil, nil)
-	case errors.As(err, &request) && request.Op == "parse": // of the realm
-	case request != nil, errors.As(err, &known), errors.As(err, new(net.Error)), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.As(err, &request), errors.As(err, &known), errors.As(err, new(net.Error)), errors.Is(err, io.ErrUnexpectedEOF):
 		f := failure.HTTP(err, e.base.Host)
 		if is := failure.Of(f); is.Class == failure.TLS && strings.Contains(is.Text, "does not speak TLS") {
 			is.Hint = "if the registry has no TLS, give --plain-http " + e.name
@@ -241,22 +219,24 @@ func (e *endpoint) failed(ctx context.Context, err error) error {
 		}
 		return f
 	}
-	return poll.Permanent(failure.New(failure.Unexpected, "%s", e.quote(err.Error()))) // of the library, about the realm or its token
+	return poll.Permanent(failure.New(failure.Local, "%s", e.quote(err.Error()))) // of a file with a login
 }
 
 // refused returns the failure for an answer.
 func (e *endpoint) refused(resp *http.Response) error {
 	defer resp.Body.Close()
-	var answer struct {
-		Errors errcode.Errors `json:"errors"`
-	}
+	var answer struct{ Errors []reason }
 	content, _ := io.ReadAll(io.LimitReader(resp.Body, maxMessage))
 	json.Unmarshal(content, &answer)
 	return e.status(resp.StatusCode, resp.Header, answer.Errors)
 }
 
+// reason is why a registry refuses a request, see "Error Codes" in
+// https://github.com/opencontainers/distribution-spec/blob/main/spec.md.
+type reason struct{ Code, Message string }
+
 // status returns the failure for a status. The header of the answer says when to ask again.
-func (e *endpoint) status(status int, header http.Header, reasons errcode.Errors) error {
+func (e *endpoint) status(status int, header http.Header, reasons []reason) error {
 	f := failure.Status(status)
 	f.Err = &httpclient.StatusError{Answer: httpclient.Answer{Status: status, Header: header}}
 	var text []string

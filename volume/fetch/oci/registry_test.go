@@ -63,7 +63,7 @@ func TestRealRegistry(t *testing.T) {
 			if repository != "other" {
 				r.Push(t, repository, "1", image)
 			}
-			got, err := fetch(t, r.Addr+"/"+repository+":1", "/opt", platform("linux/amd64"), func(o *Options) {
+			got, err := fetch(t, r.Addr+"/"+repository+":1", "/opt", onPlatform("linux/amd64"), func(o *Options) {
 				if tt.server.CA != nil {
 					o.PlainHTTP = nil
 				}
@@ -398,7 +398,7 @@ func TestMirror(t *testing.T) {
 			mirror, origin := newFake(t), newFake(t)
 			origin.push("team/app", "1", image)
 			tt.mirror(mirror)
-			got, err := fetch(t, origin.host+"/team/app:1", "/a", platform("linux/amd64"), func(o *Options) {
+			got, err := fetch(t, origin.host+"/team/app:1", "/a", onPlatform("linux/amd64"), func(o *Options) {
 				o.Platform = ""
 				o.Mirrors = map[string][]string{origin.host: {mirror.URL + "/cache/"}}
 			})
@@ -431,7 +431,7 @@ func TestPlatform(t *testing.T) {
 		{"app", "linux/arm", "linux/arm/v7"}, {"app", "linux/arm/v6", "linux/arm/v6"}, {"app", "linux/arm64", "linux/arm64/v8"},
 		{"app", "windows/amd64", "windows/amd64"}, {"single", "linux/s390x", "single"}, {"single", "", "single"}, {"nested", "linux/amd64", "linux/amd64"},
 	} {
-		if got, err := fetch(t, f.host+"/"+tt.image+":1", "/p", platform(tt.platform)); err != nil || got["p"] != "755 "+tt.want {
+		if got, err := fetch(t, f.host+"/"+tt.image+":1", "/p", onPlatform(tt.platform)); err != nil || got["p"] != "755 "+tt.want {
 			t.Errorf("%s for %s: %v, %v", tt.image, tt.platform, got, err)
 		}
 	}
@@ -440,14 +440,14 @@ func TestPlatform(t *testing.T) {
 		deep = servers.NewIndex(t, map[string]servers.Image{"linux/amd64": deep})
 	}
 	f.push("deep", "1", deep)
-	if _, err := fetch(t, f.host+"/deep:1", "/p", platform("linux/amd64")); err == nil || !strings.Contains(err.Error(), "more than 4 indexes") {
+	if _, err := fetch(t, f.host+"/deep:1", "/p", onPlatform("linux/amd64")); err == nil || !strings.Contains(err.Error(), "more than 4 indexes") {
 		t.Errorf("%v", err)
 	}
-	_, err := fetch(t, f.host+"/app:1", "/p", platform("linux/ppc64le"))
+	_, err := fetch(t, f.host+"/app:1", "/p", onPlatform("linux/ppc64le"))
 	if err == nil || !strings.Contains(err.Error(), "there is no image for linux/ppc64le") || !strings.Contains(hintOf(err), "linux/amd64, linux/amd64/v3, linux/arm/v6, linux/arm/v7, linux/arm64/v8") {
 		t.Errorf("%v\nhint: %s", err, hintOf(err))
 	}
-	_, err = fetch(t, f.host+"/single:1", "/p", platform("linux/arm64"))
+	_, err = fetch(t, f.host+"/single:1", "/p", onPlatform("linux/arm64"))
 	if err == nil || !strings.Contains(err.Error(), "an image for linux/s390x only") {
 		t.Errorf("%v", err)
 	}
@@ -568,18 +568,18 @@ func TestDockerConfig(t *testing.T) {
 		if tt.user != "" {
 			want = "pw:" + tt.user
 		}
-		if err != nil || got.Username != tt.user || got.Password != want || helper != tt.helper {
+		if err != nil || got.user != tt.user || got.password != want || helper != tt.helper {
 			t.Errorf("%s/%s: %+v, helper %q, %v", tt.registry, tt.repository, got, helper, err)
 		}
 	}
-	if got, _, _ := configured(config, "identity", "a"); got.RefreshToken != "refresh" || got.Password != "" {
+	if got, _, _ := configured(config, "identity", "a"); got.refreshToken != "refresh" || got.password != "" {
 		t.Errorf("identity token: %+v", got)
 	}
-	if got, _, _ := configured(config, "token", "a"); got.AccessToken != "access" {
+	if got, _, _ := configured(config, "token", "a"); got.accessToken != "access" {
 		t.Errorf("registry token: %+v", got)
 	}
 	old := file(t, `{"r.example.com":{"username":"old","password":"pw"}}`)
-	if got, _, err := configured(old, "r.example.com", "a"); got.Username != "old" || err != nil {
+	if got, _, err := configured(old, "r.example.com", "a"); got.user != "old" || err != nil {
 		t.Errorf("kubernetes.io/dockercfg: %+v, %v", got, err)
 	}
 	for _, name := range []string{t.TempDir(), file(t, "[]"), "/nowhere"} {
