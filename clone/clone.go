@@ -269,7 +269,7 @@ func (c *cloning) gitElsewhere() bool {
 }
 
 // there returns whether a tree of the commit is in place, because it was, or is now because it is that of an earlier
-// run. The link then points to it again, and neither Before nor the server has anything to do.
+// run. The link then points to it again, and the server has nothing to do, nor has Program.
 func (c *cloning) there(ctx context.Context, target *publish.Target, sha string, stage func() (*publish.Stage, error)) (Result, bool, error) {
 	if result, ok := c.upToDate(target.Current(), sha); ok {
 		level := slog.LevelInfo
@@ -279,8 +279,9 @@ func (c *cloning) there(ctx context.Context, target *publish.Target, sha string,
 		c.log.Log(ctx, level, fmt.Sprintf("%s: %s is already there", c.Dir, sha))
 		return result, true, nil
 	}
-	result, ok := c.upToDate(target.Earlier(sha), sha)
-	if !ok {
+	earlier := target.Earlier(sha)
+	result, ok := c.upToDate(earlier, sha)
+	if !ok || earlier.Program != c.Program {
 		return Result{}, false, nil
 	}
 	s, err := stage()
@@ -340,7 +341,7 @@ func (c *cloning) publish(ctx context.Context, target *publish.Target, made *che
 		if err := c.Before(ctx, made.directory, result.SHA); err != nil {
 			return err
 		}
-		marker.Content = "" // it may have changed the files
+		marker.Content, marker.Program = "", c.Program // the files may be others
 	}
 	return target.Publish(ctx, made.stage, marker)
 }

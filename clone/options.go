@@ -40,9 +40,11 @@ type Options struct {
 	KeepOld time.Duration // with Link: how long the directories of earlier commits stay for those who still read them
 
 	// Before, if set, is called with the directory of a finished tree before it is published, which waits until it
-	// returns nil. What it changes there is published, too. Unchecked is for programs that change the published tree:
-	// only its commit and its options say whether it is up to date.
+	// returns nil. What it changes there is published, too. It runs Program: where that is another one, the tree of an
+	// earlier commit is not used again. Unchecked is for programs that change the published tree: only its commit and
+	// its options say whether it is up to date.
 	Before    func(ctx context.Context, dir, sha string) error
+	Program   string
 	Unchecked bool
 
 	Keys                   []string // files of OpenPGP or SSH keys; one of the keys must have signed the commit or the tag

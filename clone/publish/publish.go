@@ -96,5 +96,6 @@ type Marker struct {
 	SHA     string          `json:"sha"`               // the commit
 	Options string          `json:"options"`           // a digest of the options that affect the tree
 	Content string          `json:"content,omitempty"` // an object.Content of the files outside .git; "" if unknown
+	Program string          `json:"program,omitempty"` // that may have changed the tree before it was published
 	Result  json.RawMessage `json:"result,omitempty"`
 }

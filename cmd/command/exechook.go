@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -28,10 +29,11 @@ type execHook struct {
 	command          string // "" for none
 	timeout, backoff time.Duration
 	once             bool // even if it fails
+	runs             *sidecar.Runs
 }
 
 func (h *execHook) flags(flag, when string) []cli.Flag {
-	*h = execHook{flag: flag, timeout: 30 * time.Second, backoff: 3 * time.Second}
+	*h = execHook{flag: flag, timeout: 30 * time.Second, backoff: 3 * time.Second, runs: &sidecar.Runs{Name: flag}}
 	return []cli.Flag{
 		textFlag(flag+"-command", "`PROGRAM` to run "+when+", without arguments or a shell, with the commit's id in GITSYNC_HASH", categoryHooks, &h.command),
 		durationFlag(flag+"-timeout", "deadline of one run of it", categoryHooks, &h.timeout),
@@ -57,19 +59,22 @@ func (h *execHook) run(ctx context.Context, e *env, dir, sha string) error {
 	defer cancel()
 	start := time.Now()
 	cmd := exec.CommandContext(limit, h.command)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, e.stderr, e.stderr
+	output, printed, err := follow(e.stderr)
+	if err != nil {
+		return err
+	}
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, output, output
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PWD=") }), "GITSYNC_HASH="+sha)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // for programs in the background that keep stderr open
-	err := cmd.Run()
+	err = cmd.Run()
+	output.Close()
+	printed()
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case limit.Err() != nil:
 		err = fmt.Errorf("timed out after %v", h.timeout)
-	case errors.Is(err, exec.ErrWaitDelay):
-		err = nil
 	}
 	if err == nil {
 		e.log.Info(fmt.Sprintf("%s: done in %v", h.command, time.Since(start).Round(time.Millisecond)))
@@ -80,6 +85,34 @@ func (h *execHook) run(ctx context.Context, e *env, dir, sha string) error {
 		return f.WithHint("the image of initbox has no other program, and no shell: is it on a volume, static, and executable?")
 	}
 	return f.WithHint("its output is in the log")
+}
+
+// backgroundWait is how long a program may keep its output open in the background before it is left to itself.
+const backgroundWait = time.Second
+
+// follow returns a file whose content goes to w until all programs have closed it, and a function that waits for that,
+// but not long: one in the background may have it open.
+func follow(w io.Writer) (output *os.File, wait func(), err error) {
+	from, output, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer from.Close()
+		io.Copy(w, from)
+		io.Copy(io.Discard, from) // w has failed, which must not end the program
+	}()
+	wait = func() {
+		limit, cancel := context.WithTimeout(context.Background(), backgroundWait)
+		defer cancel()
+		select {
+		case <-done:
+		case <-limit.Done():
+		}
+	}
+	return output, wait, nil
 }
 
 func isAnyOf(err error, any ...error) bool {
@@ -111,20 +144,28 @@ func (h *execHook) after(e *env, dir func() string) sidecar.Hook {
 	}}
 }
 
-// before returns what is to run before a tree is published, for [clone.Options].
+// unpublished is the error of a program that runs before a tree is published.
+type unpublished struct{ error }
+
+func (u unpublished) Unwrap() error { return u.error }
+
+// before returns what is to run before a tree is published, for [clone.Options]. A sidecar counts the runs.
 func (h *execHook) before(e *env) func(ctx context.Context, dir, sha string) error {
 	if h.command == "" {
 		return nil
 	}
 	return func(ctx context.Context, dir, sha string) error {
 		err := h.run(ctx, e, dir, sha)
+		if ctx.Err() == nil {
+			h.runs.Add(err)
+		}
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return err
 		case h.once:
 			return poll.Permanent(err)
 		}
-		return poll.After(h.backoff, err)
+		return poll.After(h.backoff, unpublished{err})
 	}
 }
 

@@ -304,7 +304,7 @@ func (g *gitFlags) options(c *cli.Context, e *env, url, dir string) (clone.Optio
 		e.warnNowhere(o.Link)
 	}
 	o.Sparse, o.Keys = g.sparse.Value(), g.signedBy.Value()
-	o.Before, o.Unchecked = g.hookBefore.before(e), g.hook.command != ""
+	o.Before, o.Program, o.Unchecked = g.hookBefore.before(e), g.hookBefore.command, g.hook.command != ""
 	o.Seed, o.Log, o.Terminal = podinfo.Seed(), e.log, isTerminal(e.stderr)
 	if patterns := g.sparsePatterns.Value(); len(patterns) > 0 {
 		o.Sparse, o.Patterns = patterns, true

@@ -157,6 +157,9 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 	if g.hook.command != "" {
 		side.Hooks = append(side.Hooks, g.hook.after(e, hookDir(o)))
 	}
+	if g.hookBefore.command != "" {
+		side.Runs = g.hookBefore.runs
+	}
 	if side.Wake, err = wakeOn(e.untilStopped, g.wakeSignal); err != nil {
 		return err
 	}
@@ -165,6 +168,9 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 	}
 	return e.stay(first, side, g.sidecar.watch, func(ctx context.Context) (string, bool, error) {
 		r, err := w.Look(ctx)
+		if _, held := errors.AsType[unpublished](err); held {
+			err = sidecar.After(g.hookBefore.backoff, err)
+		}
 		if err != nil {
 			return "", false, err
 		}

@@ -3,7 +3,8 @@
 // [Until] is the loop behind every wait, [Pause] its back-off, and this package has the timers; only single HTTP
 // requests are repeated elsewhere, in internal/httpclient. The error of an attempt says how to continue: [Permanent]
 // ends the wait, [After] and [Within] set the next attempt's time. An attempt notes what it does with [Doing], for the
-// message if it hangs. [Race] runs alternatives, such as addresses of a host, in one attempt.
+// message if it hangs. [Notice] tells a caller further up of failed attempts. [Race] runs alternatives, such as
+// addresses of a host, in one attempt.
 package poll
 
 import (
@@ -145,7 +146,8 @@ func Until(ctx context.Context, p Policy, try func(context.Context) error) error
 		results: make(chan *attempt),
 		rand:    rand.New(rand.NewPCG(p.Seed, 0)),
 	}
-	attempts, stop := context.WithCancel(ctx)
+	u.notice, _ = ctx.Value(noticeKey{}).(func(error))
+	attempts, stop := context.WithCancel(Notice(ctx, nil))
 	defer stop()
 
 	next := time.NewTimer(0)
@@ -217,9 +219,18 @@ func Until(ctx context.Context, p Policy, try func(context.Context) error) error
 	}
 }
 
+type noticeKey struct{}
+
+// Notice returns a context in which f is called with the error of each failed attempt of [Until], but not with those of
+// an Until within an attempt.
+func Notice(ctx context.Context, f func(error)) context.Context {
+	return context.WithValue(ctx, noticeKey{}, f)
+}
+
 // until is the state of one call of [Until].
 type until struct {
 	Policy
+	notice  func(error) // see Notice; nil for none
 	try     func(context.Context) error
 	start   time.Time
 	results chan *attempt
@@ -324,6 +335,9 @@ func (u *until) take(number int, err error) (done bool) {
 	u.lastSeen, u.found = max(u.lastSeen, number), time.Now()
 	if u.Notify != nil {
 		u.Notify(Event{Attempt: number, Err: err})
+	}
+	if err != nil && u.notice != nil {
+		u.notice(err)
 	}
 	if err != nil {
 		u.last, u.ready = err, time.Time{}

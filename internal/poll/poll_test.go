@@ -63,6 +63,27 @@ func TestSeedSpreadsPods(t *testing.T) {
 	}
 }
 
+// Only the attempts of the outer loop are noticed.
+func TestNotice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var noticed []error
+		ctx := Notice(t.Context(), func(err error) { noticed = append(noticed, err) })
+		attempts := 0
+		err := Until(ctx, Policy{}, func(ctx context.Context) error {
+			if err := Until(ctx, Policy{}, upAfter(time.Second)); err != nil {
+				t.Error(err)
+			}
+			if attempts++; attempts < 3 {
+				return errDown
+			}
+			return nil
+		})
+		if err != nil || !slices.Equal(noticed, []error{errDown, errDown}) {
+			t.Errorf("%v; noticed %v", err, noticed)
+		}
+	})
+}
+
 func TestUntilEnds(t *testing.T) {
 	fatal := errors.New("no such revision")
 	stop := errors.New("stopped")

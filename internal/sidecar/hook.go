@@ -87,10 +87,39 @@ func (l *loop) deliver(ctx context.Context, h Hook, revision string, inbox <-cha
 func (l *loop) count(h Hook, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	result := "success"
 	if err != nil {
-		result = "error"
 		l.tally.failures[class(err)]++
 	}
-	l.tally.hooks[h.Name][result]++
+	l.tally.hooks[h.Name][result(err)]++
+}
+
+func result(err error) string {
+	if err != nil {
+		return "error"
+	}
+	return "success"
+}
+
+// Runs counts the runs of a program that is part of a look, for the metrics of hooks.
+type Runs struct {
+	Name string // as in Hook
+
+	mu     sync.Mutex
+	counts map[string]int // by result
+}
+
+// Add counts a run that ended with err, or nil.
+func (r *Runs) Add(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.counts == nil {
+		r.counts = map[string]int{}
+	}
+	r.counts[result(err)]++
+}
+
+func (r *Runs) results() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return map[string]int{"success": r.counts["success"], "error": r.counts["error"]}
 }

@@ -146,6 +146,9 @@ func (l *loop) metrics() []Family {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.tally
+	if l.Runs != nil {
+		t.hooks[l.Runs.Name] = l.Runs.results()
+	}
 	var buckets []Sample
 	total := 0.0
 	for i, bound := range bounds {

@@ -27,6 +27,7 @@ import (
 	"initbox/internal/dirfd"
 	"initbox/internal/failure"
 	"initbox/internal/mounts"
+	"initbox/internal/poll"
 	"initbox/internal/words"
 )
 
@@ -45,6 +46,7 @@ type Options struct {
 	File  string // that exists once the first look has succeeded; "" for none
 	Touch string // the file that is written after each change; "" for none
 	Hooks []Hook // that notify others after the first look, and after each change
+	Runs  *Runs  // of a program that is part of a look; nil for none
 	Quiet bool   // the hooks do not run after the first look: others read the files when they start
 
 	// Started, if set, is called when the first look has succeeded, before other containers are notified of it.
@@ -149,6 +151,7 @@ type loop struct {
 	succeeded time.Time // when a look last did
 	period    time.Duration
 	err       error     // of the last look
+	early     error     // of the last attempt of the look that is under way
 	failing   time.Time // when the first error after that came
 	tally     tally
 }
@@ -159,7 +162,7 @@ func (l *loop) once(ctx context.Context) error {
 	l.mu.Lock()
 	l.began = start
 	l.mu.Unlock()
-	revision, news, err := l.look(ctx)
+	revision, news, err := l.look(poll.Notice(ctx, l.failed))
 	l.pending, l.news = l.pending || news, l.news || news
 	if err == nil && l.Touch != "" && (l.pending || !l.ready) { // who reads it may remove it until the next change
 		err = Touch(l.Touch, revision, l.pending)
@@ -174,7 +177,9 @@ func (l *loop) once(ctx context.Context) error {
 	case err != nil:
 		result = failed
 		l.fails++
-		l.tally.failures[class(err)]++
+		if l.early == nil { // else its last attempt is counted
+			l.tally.failures[class(err)]++
+		}
 		if l.err == nil {
 			l.failing = time.Now()
 		}
@@ -188,12 +193,30 @@ func (l *loop) once(ctx context.Context) error {
 		l.fails, l.pending, l.succeeded = 0, false, time.Now()
 	}
 	l.tally.look(result, time.Since(start))
-	l.err = err
+	l.err, l.early = err, nil
 	if revision != "" {
 		l.revision = revision
 	}
 	return err
 }
+
+// failed notes a failed attempt of a look that makes several, as the first does.
+func (l *loop) failed(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.early = err
+	l.tally.failures[class(err)]++
+}
+
+// After marks an error of a look with the time until the next one, in place of that after other failed looks.
+func After(pause time.Duration, err error) error { return &laterError{err, pause} }
+
+type laterError struct {
+	error
+	pause time.Duration
+}
+
+func (e *laterError) Unwrap() error { return e.error }
 
 // warn logs an error unless logged, the text of the one before, is the same. It returns the text. A pause of zero means
 // that it is not tried again.
@@ -223,6 +246,9 @@ func (l *loop) pause() time.Duration {
 	case l.Pause != nil:
 		return l.Pause()
 	case l.fails > 0:
+		if later, ok := errors.AsType[*laterError](l.err); ok {
+			return later.pause
+		}
 		return l.backOff(l.fails)
 	}
 	return l.every
@@ -253,14 +279,20 @@ func (l *loop) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-var errNotReady = errors.New("not ready")
+// notReady returns why the first look has not succeeded.
+func (l *loop) notReady() error {
+	if l.early == nil {
+		return errors.New("not ready")
+	}
+	return fmt.Errorf("not ready: %w", l.early)
+}
 
 // unready returns why /startupz and /readyz are to fail, or nil.
 func (l *loop) unready() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.ready {
-		return errNotReady
+		return l.notReady()
 	}
 	return nil
 }
@@ -281,7 +313,7 @@ func (l *loop) unhealthy() error {
 	defer l.mu.Unlock()
 	switch age := time.Since(l.succeeded); {
 	case l.succeeded.IsZero():
-		return errNotReady
+		return l.notReady()
 	case l.err != nil && time.Since(l.failing) > grace:
 		return fmt.Errorf("for %v: %w", time.Since(l.failing).Round(time.Second), l.err)
 	case l.period > 0 && age > periods*l.period+grace:

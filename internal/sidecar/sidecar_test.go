@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,6 +82,47 @@ func TestRunFirst(t *testing.T) {
 	if err := Run(t.Context(), o, time.Minute, func(context.Context) (string, bool, error) { return "1", true, nil }); err == nil {
 		t.Error("a file that cannot be touched: no error")
 	}
+}
+
+// TestNotReadyWhy pins that the port says why the first look has not succeeded yet, which tries several times, and that
+// the metrics count its attempts.
+func TestNotReadyWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &loop{every: time.Minute, tally: newTally()}
+		tries := 0
+		l.look = func(ctx context.Context) (string, bool, error) {
+			return "1", true, poll.Until(ctx, poll.Policy{}, func(context.Context) error {
+				if tries > 0 {
+					for _, path := range []string{"/healthz", "/readyz"} {
+						if a := l.answers(path, ""); a.text != "not ready: connection refused" || a.status != "503 Service Unavailable" {
+							t.Errorf("%s: %+v", path, a)
+						}
+					}
+				}
+				if tries++; tries < 4 {
+					return syscall.ECONNREFUSED
+				}
+				return nil
+			})
+		}
+		if err := l.once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !maps.Equal(l.tally.failures, map[string]int{"refused": 3}) || l.tally.looks[changed] != 1 || l.unhealthy() != nil {
+			t.Errorf("%+v, %v", l.tally, l.unhealthy())
+		}
+		l.look = func(ctx context.Context) (string, bool, error) {
+			return "", false, After(3*time.Second, syscall.ECONNREFUSED)
+		}
+		for range 3 {
+			if err := l.once(t.Context()); !errors.Is(err, syscall.ECONNREFUSED) || l.pause() != 3*time.Second {
+				t.Errorf("%v, a pause of %v", err, l.pause())
+			}
+		}
+		if l.tally.failures["refused"] != 6 {
+			t.Errorf("%v", l.tally.failures)
+		}
+	})
 }
 
 // TestTouched pins that the file that says that something has changed is not made again until the next change: who
