@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,8 +25,8 @@ func (c *cloning) check() error {
 		return errors.New("no directory to clone into")
 	case c.Depth < 0:
 		return fmt.Errorf("the depth must be 0 or more commits, got %d", c.Depth)
-	case c.Filter != "" && c.Filter != "blob:none":
-		return fmt.Errorf("the filter must be blob:none, got %q", c.Filter)
+	case c.Filter != "" && !IsFilter(c.Filter):
+		return fmt.Errorf("the filter must be blob:none, blob:limit=SIZE or tree:0, got %q", c.Filter)
 	case c.Subdir != "" && (path.IsAbs(c.Subdir) || path.Clean(c.Subdir) == ".." || strings.HasPrefix(path.Clean(c.Subdir), "../")):
 		return fmt.Errorf("the directory %q is not inside the repository", c.Subdir)
 	case c.Subdir != "" && c.GitDir != GitRemove:
@@ -39,6 +40,25 @@ func (c *cloning) check() error {
 // IsLink returns whether a text can be [Options.Link]: a name, or a path that ends in one.
 func IsLink(text string) bool {
 	return !slices.Contains([]string{"", ".", "..", ".git", ".worktrees"}, text[strings.LastIndexByte(text, '/')+1:])
+}
+
+// Filters of git.
+const (
+	noBlobs   = "blob:none"
+	smallOnly = "blob:limit="
+	noTrees   = "tree:0"
+)
+
+// IsFilter returns whether a text can be [Options.Filter].
+//
+// https://git-scm.com/docs/git-rev-list#Documentation/git-rev-list.txt---filterfilter-spec
+func IsFilter(text string) bool {
+	limit, limited := strings.CutPrefix(text, smallOnly)
+	if !limited {
+		return text == noBlobs || text == noTrees
+	}
+	_, err := strconv.ParseUint(strings.TrimRight(limit, "kmg"), 10, 32)
+	return err == nil && len(limit)-len(strings.TrimRight(limit, "kmg")) <= 1
 }
 
 // costlyPause is how long to wait before the next attempt if the disk is full, or if the server sent a damaged pack:

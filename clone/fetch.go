@@ -19,8 +19,8 @@ import (
 	"initbox/internal/words"
 )
 
-// fetch receives the objects, and writes the files as they arrive. With a filter it fetches twice: the trees must be
-// known before the wanted files are.
+// fetch receives the objects, and writes the files as they arrive. With a filter it fetches twice, or three times: the
+// trees must be known before the wanted files are.
 func (c *checkout) fetch(ctx context.Context) error {
 	request := remote.Request{Wants: []plumbing.Hash{c.rev.want()}, Depth: c.Depth}
 	if c.rev.ref.Name != "" {
@@ -54,7 +54,21 @@ func (c *checkout) fetch(ctx context.Context) error {
 	default:
 		return poll.Permanent(failure.New(failure.NoRevision, "%s is not a commit", c.rev.name()))
 	}
-	if missing := c.tree.Missing(); c.filter != "" && len(missing) > 0 {
+	return c.fetchOmitted(ctx)
+}
+
+// fetchOmitted fetches what the filter has omitted and the files need: with trees omitted, and files that are not
+// wanted, the trees first.
+func (c *checkout) fetchOmitted(ctx context.Context) error {
+	if c.filter == "" {
+		return nil
+	}
+	if missing := c.tree.Missing(); len(missing) > 0 && c.filter == noTrees && c.sparse != nil {
+		if err := c.receive(ctx, remote.Request{Wants: missing, Filter: noBlobs}); err != nil {
+			return err
+		}
+	}
+	if missing := c.tree.Missing(); len(missing) > 0 {
 		return c.receive(ctx, remote.Request{Wants: missing})
 	}
 	return nil

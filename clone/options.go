@@ -28,8 +28,11 @@ type Options struct {
 	Submodules Submodules
 	Sparse     []string // cone mode: directories; pattern mode: as in .gitignore
 	Patterns   bool     // Sparse are patterns, not directories
-	Filter     string   // "blob:none": only the blobs of Sparse are fetched
-	LFS        bool     // replace Git LFS pointers by the files that they point to
+
+	// Filter says which objects are fetched only if the files need them: "blob:none", all blobs; "blob:limit=SIZE",
+	// larger ones; "tree:0", blobs and trees.
+	Filter string
+	LFS    bool // replace Git LFS pointers by the files that they point to
 
 	GitDir string // GitKeep, GitRemove, or the directory that becomes .git
 	Subdir string // the directory in the repository whose content becomes Dir; "" for all of it

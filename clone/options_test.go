@@ -35,7 +35,7 @@ func TestSparse(t *testing.T) {
 		"two directories": {[]string{"apps/bank", "libs"}, false},
 		"patterns":        {[]string{"/*", "!/apps/bank", "!docs", "*.md"}, true},
 	} {
-		for _, filter := range []string{"", "blob:none"} {
+		for _, filter := range []string{"", "blob:none", "blob:limit=12", "tree:0"} {
 			t.Run(name+" "+filter, func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
@@ -68,6 +68,42 @@ func TestSparse(t *testing.T) {
 				git(t, dir, "clone", "-q", at, whole)
 				sameTree(t, got, whole)
 				sound(t, got)
+			})
+		}
+	}
+}
+
+// TestFilteredHistory fetches all commits, and of the earlier ones only what the filter leaves.
+func TestFilteredHistory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := monorepo(t, dir)
+	origin := filepath.Join(dir, "origin")
+	put(t, origin, "docs/index.md", "other\n")
+	put(t, origin, "README", "a text of more than twelve bytes\n")
+	commit(t, origin, "second")
+	put(t, origin, "README", "third\n")
+	commit(t, origin, "third")
+	for filter, omitted := range map[string]int{"blob:none": 3, "blob:limit=12": 2, "tree:0": 2} {
+		for _, url := range []string{at, "file://" + origin} {
+			t.Run(filter+" "+url[:4], func(t *testing.T) {
+				t.Parallel()
+				got := filepath.Join(t.TempDir(), "got")
+				if _, err := run(t, clone.Options{URL: url, Dir: got, Filter: filter}); err != nil {
+					t.Fatal(err)
+				}
+				sameTree(t, got, origin)
+				sound(t, got)
+				if n := git(t, got, "rev-list", "--count", "HEAD"); strings.TrimSpace(n) != "3" {
+					t.Errorf("%s commits", n)
+				}
+				missing := strings.Count("\n"+git(t, got, "rev-list", "--objects", "--missing=print", "HEAD"), "\n?")
+				if limit := strings.HasPrefix(filter, "blob:limit") && url != at; !limit && missing != omitted || limit && missing != 0 {
+					t.Errorf("%d objects are missing, want %d", missing, omitted)
+				}
+				if log := git(t, got, "log", "-p", "--format=%s", "README"); !strings.Contains(log, "twelve bytes") {
+					t.Errorf("git log -p: %s", log)
+				}
 			})
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
@@ -16,7 +17,7 @@ import (
 type Request struct {
 	Wants  []plumbing.Hash
 	Depth  int    // of the history, in commits; 0 for all of it
-	Filter string // "blob:none", "tree:0"; "" for all objects
+	Filter string // "blob:none", "tree:0"; "" for all objects, as is "blob:limit=…", since they are here already
 }
 
 // selection is the set of objects that a request reaches, and finds them. It holds one bit for each object in a pack.
@@ -38,14 +39,14 @@ type selection struct {
 
 // choose finds all objects that the request reaches.
 func (s *selection) choose(r Request) error {
-	switch r.Filter {
-	case "":
-	case "blob:none":
+	switch limited := strings.HasPrefix(r.Filter, "blob:limit="); {
+	case r.Filter == "" || limited:
+	case r.Filter == "blob:none":
 		s.noBlobs = true
-	case "tree:0":
+	case r.Filter == "tree:0":
 		s.noBlobs, s.noTrees = true, true
 	default:
-		return fmt.Errorf("the filter %q is neither blob:none nor tree:0", r.Filter)
+		return fmt.Errorf("the filter %q is not one of blob:none, blob:limit=… and tree:0", r.Filter)
 	}
 	s.depth = r.Depth
 	for _, id := range r.Wants {

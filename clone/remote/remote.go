@@ -70,7 +70,7 @@ func (r Ref) Short() string {
 type Request struct {
 	Wants  []plumbing.Hash
 	Depth  int    // of the history, in commits; 0 for all of it
-	Filter string // "blob:none", "tree:0"; "" for all objects
+	Filter string // "blob:none", "blob:limit=…", "tree:0"; "" for all objects
 	Tags   bool   // include annotated tags of the objects sent, if the server can
 }
 

@@ -184,7 +184,7 @@ func (g *gitFlags) entryFlags() []cli.Flag {
 		textFlag("submodules", "`off|shallow|recursive`: clone submodules too, with recursive also their own", categoryRevision, (*string)(&g.o.Submodules)),
 		textsFlag("sparse", "`PATH` of a directory to check out, with the files at the top, instead of everything", categoryRevision, &g.sparse),
 		textsFlag("sparse-pattern", "`PATTERN` of files to check out, as in .gitignore", categoryRevision, &g.sparsePatterns),
-		textFlag("filter", "`blob:none`: fetch only the files that are checked out", categoryRevision, &g.o.Filter),
+		textFlag("filter", "`blob:none|blob:limit=SIZE|tree:0`: fetch only the files that are checked out, and those of the history up to SIZE; or with tree:0, of the history only the commits", categoryRevision, &g.o.Filter),
 		onFlag("lfs", "fetch the files that Git LFS stores elsewhere", categoryRevision, &g.o.LFS),
 		textFlag("subdir", "`PATH` of the directory of the repository whose content becomes DIR; without .git", categoryRevision, &g.o.Subdir),
 
@@ -367,8 +367,9 @@ func (g *gitFlags) checkRevision(c *cli.Context, o clone.Options) error {
 		return usagef("--submodules: want %s, got %q", strings.Join(kinds, ", "), o.Submodules)
 	case len(g.sparse.Value()) > 0 && o.Patterns:
 		return usagef("--sparse and --sparse-pattern are mutually exclusive").hint("a pattern /DIR/ stands for --sparse DIR")
-	case o.Filter != "" && o.Filter != "blob:none":
-		return usagef("--filter: want blob:none, got %q", o.Filter)
+	case o.Filter != "" && !clone.IsFilter(o.Filter):
+		return usagef("--filter: want blob:none, blob:limit=SIZE or tree:0, got %q", o.Filter).
+			hint("git's other filters would omit what the files need; --sparse says which files")
 	case o.MaxFiles < 0 || c.IsSet("max-files") && o.MaxFiles == 0:
 		return usagef("--max-files %d: want a number from 1", o.MaxFiles)
 	case o.KeepOld < 0:

@@ -186,9 +186,11 @@ func (s *gitSync) revision() {
 	if !s.given("submodules") {
 		s.add("submodules", "recursive")
 	}
-	if filter := s.text("filter"); filter == "blob:none" {
+	switch filter := s.text("filter"); {
+	case filter == "":
+	case filter == "blob:none" || filter == "tree:0" || strings.HasPrefix(filter, "blob:limit="):
 		s.add("filter", filter)
-	} else if filter != "" {
+	default:
 		s.warn("--filter " + filter + ": ignored; more is fetched than needed, with the same result")
 	}
 	if file := s.text("sparse-checkout-file"); file != "" {
