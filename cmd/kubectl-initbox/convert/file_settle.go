@@ -414,14 +414,16 @@ func joinPaths(args []string) []string {
 
 func joinPath(a, b string) (string, bool) {
 	path, first, _ := strings.Cut(a, "#")
-	other, second, _ := strings.Cut(b, "#")
+	otherPath, second, _ := strings.Cut(b, "#")
+	other := func(setting string) bool { // one that would hold for what the other argument sets
+		name, _, _ := strings.Cut(setting, "=")
+		return setting != "" && !set("owner mode recursive file if-exists any-kind " + ignoreErrors)[name]
+	}
 	only := func(setting string) bool { // one of both has it
 		return slices.Contains(strings.Split(first, "&"), setting) != slices.Contains(strings.Split(second, "&"), setting)
 	}
 	switch {
-	case only(ignoreErrors), only("any-kind"):
-		return "", false
-	case path != other || strings.Contains(first, "absent") || strings.Contains(second, "absent") || strings.Contains(first+second, "empty"):
+	case path != otherPath, only(ignoreErrors), only("any-kind"), first != second && slices.ContainsFunc(strings.Split(first+"&"+second, "&"), other):
 		return "", false
 	case first == second, second == "":
 		return a, true
