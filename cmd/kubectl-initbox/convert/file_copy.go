@@ -44,9 +44,16 @@ func (k *files) cp(call *shell.Call) ([]Step, error) {
 			return k.cp(&inner)
 		}
 	}
-	o, all, err := k.places(call, copyFlags, 2)
+	o, all, err := k.places(k.startingAt(imageDir, call), copyFlags, 2)
 	if err != nil {
 		return nil, err
+	}
+	for i, p := range all { // the step runs where the image begins, too
+		if rest, relative := strings.CutPrefix(p.text, imageDir); relative && i < len(all)-1 {
+			all[i].text = "." + rest
+		} else if relative {
+			return nil, stop(p.word, "not an absolute path, and the working directory of the image is not known")
+		}
 	}
 	c := copyingOf(o)
 	if from, to := &all[0], &all[len(all)-1]; len(all) == 2 && c.recursive && !c.exactTarget && k.above(*to) && from.pattern == "" && !from.dot {

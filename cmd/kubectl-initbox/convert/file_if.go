@@ -26,15 +26,16 @@ func conditional(cond shell.Cond, then []Step, c *manifest.Container) ([]Step, e
 type fileTest struct {
 	call  *shell.Call
 	path  shell.Word
-	op    string // -e, -f, -d, or ls: that it has something in it
-	holds bool   // rather than that it does not
+	op    string // -e, -f, -d, ls: that it has something in it, or stat: that its user is owner
+	owner string
+	holds bool // rather than that it does not
 }
 
 func (t fileTest) stop() error {
 	return stop(t.path, "a condition that the commands it decides about have no setting for")
 }
 
-// fileTestOf reads [ -f PATH ], [ ! -e PATH ], and [ -z "$(ls -A PATH)" ].
+// fileTestOf reads [ -f PATH ], [ ! -e PATH ], [ -z "$(ls -A PATH)" ], and [ "$(stat -c %u PATH)" = 999 ].
 func fileTestOf(cond shell.Cond) (fileTest, error) {
 	t := fileTest{holds: !cond.Not}
 	switch {
@@ -55,6 +56,15 @@ func fileTestOf(cond shell.Cond) (fileTest, error) {
 		g, err := optionsOf("A almost-all; 1").read(t.call.Args)
 		if t.holds = t.holds == (cond.Match.Op == "-n"); err == nil && len(g.args) == 1 && g.has("A") {
 			t.op, t.path = "ls", g.args[0]
+			return t, nil
+		}
+	}
+	if m := cond.Match; m != nil && m.Call.Name == "stat" && m.Call.Pipe == nil && (m.Op == "=" || m.Op == "-eq" || m.Op == "!=" || m.Op == "-ne") {
+		g, err := optionsOf("c format=").read(m.Call.Args)
+		owner, literal := m.Pattern.Literal()
+		if err == nil && literal && len(g.args) == 1 && g.get("c").String() == "%u" && owner != "" && strings.Trim(owner, "0123456789") == "" {
+			t.call, t.op, t.path, t.owner = m.Call, "stat", g.args[0], owner
+			t.holds = t.holds == (m.Op == "=" || m.Op == "-eq")
 			return t, nil
 		}
 	}
@@ -90,11 +100,13 @@ func (k *files) conditional(t fileTest, then []Step) ([]Step, error) {
 	}
 	steps = slices.Clone(join(steps))
 	switch {
+	case t.op == "stat":
+		return steps, t.ifOther(p, steps)
 	case t.op == "ls" && !t.holds:
 		return steps, t.ifEmpty(p, steps)
 	case t.op == "ls":
 		return nil, t.stop()
-	case p.mount == nil && slices.ContainsFunc(steps, func(s Step) bool { return !s.Inside }):
+	case p.mount == nil && !strings.HasPrefix(p.value, "/proc/sys/") && slices.ContainsFunc(steps, func(s Step) bool { return !s.Inside }):
 		return nil, stop(t.path, "whether it exists depends on the image")
 	case t.holds:
 		return steps, t.ifExists(p, steps)
@@ -112,6 +124,20 @@ func (k *files) finalDownloads(steps []Step) ([]Step, error) {
 		}
 	}
 	return steps, err
+}
+
+// ifOther returns an error unless the steps give the path the owner that it does not have.
+func (t fileTest) ifOther(p location, steps []Step) error {
+	if t.holds || len(steps) != 1 || steps[0].Subcommand != "prepare" || len(steps[0].Args) != 1 {
+		return t.stop()
+	}
+	path, settings, _ := strings.Cut(steps[0].Args[0], "#")
+	owner, isOwner := strings.CutPrefix(strings.Split(settings, "&")[0], "owner=")
+	if user, _, _ := strings.Cut(owner, ":"); path != p.text || !isOwner || user != t.owner {
+		return t.stop()
+	}
+	steps[0].differs("owners and groups are changed also if only the user of " + p.value + " is right already")
+	return nil
 }
 
 // ifEmpty adds the setting that makes a copy only fill an empty directory.
@@ -152,6 +178,8 @@ func (t fileTest) ifExists(p location, steps []Step) error {
 			case s.Subcommand == "prepare" && path == p.text && strings.HasPrefix(settings, "absent"):
 			case s.Subcommand == "prepare" && path == p.text && settings != "" && !strings.HasPrefix(settings, "link="):
 				s.Args[i] = setting(a, "if-exists")
+			case s.Subcommand == "sysctl" && strings.HasPrefix(a, strings.ReplaceAll(strings.TrimPrefix(p.text, "/proc/sys/"), "/", ".")+"=") && !strings.Contains(p.text, "."):
+				s.Args[i] = setting(a, "if-exists")
 			case s.Subcommand == "copy" && (source == p.text || strings.HasPrefix(source, p.text+"/")):
 				s.Args[i] = setting(a, "optional")
 				steps[n].Differs = slices.DeleteFunc(slices.Clone(s.Differs), func(d string) bool { return strings.HasSuffix(d, " is empty") })
@@ -159,7 +187,7 @@ func (t fileTest) ifExists(p location, steps []Step) error {
 				return t.stop()
 			}
 		}
-		if s.Subcommand != "prepare" && s.Subcommand != "copy" || s.ownerless != nil && s.Subcommand == "prepare" {
+		if !slices.Contains([]string{"prepare", "copy", "sysctl"}, s.Subcommand) || s.ownerless != nil && s.Subcommand == "prepare" {
 			return t.stop()
 		}
 	}

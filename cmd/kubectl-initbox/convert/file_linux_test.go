@@ -44,7 +44,7 @@ func TestFilesVariety(t *testing.T) {
 	}
 	trees := [][2]string{{"debian", "empty"}, {"debian", "files"}, {"debian", "links"}, {"debian", "directories"}}
 	if busybox, err := exec.LookPath("busybox"); err == nil {
-		for name := range strings.FieldsSeq("sh mkdir chown chgrp chmod touch rm ln cp mv install find xargs cat echo printf tee true tar gunzip sed") {
+		for name := range strings.FieldsSeq("sh stat mkdir chown chgrp chmod touch rm ln cp mv install find xargs cat echo printf tee true tar gunzip sed") {
 			if err := os.Symlink(busybox, filepath.Join(tools, name)); err != nil {
 				t.Fatal(err)
 			}
@@ -299,6 +299,18 @@ var sameScripts = []string{
 	"chown -R 999:998 @/v",
 	"chown 999:998 @/v",
 	"chown -R 999 @/v/dir",
+	"chown -R 999:998 @/v/*",
+	"chmod -R 750 @/v/*",
+	"chown -R 999 @/v/*; chmod 700 @/v",
+	"cp @/config/* @/v && chmod 600 @/v/*.key && chown 9 @/v",
+	"find @/v -mindepth 1 -exec chown -h 9 {} +; chmod 700 @/v",
+	"find @/v -type f -exec chmod 640 {} +; chmod -R 700 @/v",
+	"[ $(stat -c %u @/v) -eq 9 ] || chown -R 9:8 @/v",
+	"[ $(stat -c %u @/v) -eq 0 ] || chown -R 0:8 @/v",
+	"cp -r .@/seed/. @/v/",
+	"cp -r .@/seed/* @/v/",
+	"cp .@/seed/f @/v/new; cp .@/v/new @/v/new2",
+	"cd @/seed && cp -r . @/v && cd @/v && rm -rf sub",
 	"chgrp -R 998 @/v",
 	"chown 999 @/v/dir/",
 	"find @/v -type f -delete",

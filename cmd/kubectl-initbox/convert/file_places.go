@@ -82,6 +82,19 @@ func (k *files) place(w shell.Word, call *shell.Call) (location, error) {
 	return p, err
 }
 
+// imageDir stands for the working directory of the image, which is not known.
+const imageDir = "/the working directory of the image"
+
+// startingAt returns the call with a directory, unless it has one.
+func (k *files) startingAt(dir string, call *shell.Call) *shell.Call {
+	if call.Dir != nil || k.c.WorkingDir != "" {
+		return call
+	}
+	inner := *call
+	inner.Dir = shell.Word{{Text: dir}}
+	return &inner
+}
+
 // absolute returns a copy of the word with the directory of the call, or the container's, in front.
 func (k *files) absolute(w shell.Word, call *shell.Call) (shell.Word, error) {
 	start := leading(w)
@@ -378,8 +391,16 @@ func (k *files) above(p location) bool { return p.mount == nil && p.pattern == "
 func (k *files) volumesIn(all []location) (places []location) {
 	for _, p := range all {
 		below := []location{p}
-		if k.above(p) {
-			if volumes, ok := k.volumesBelow(p); ok {
+		all := p
+		if all.pattern == "*" {
+			all.pattern = ""
+		}
+		if k.above(all) {
+			volumes, ok := k.volumesBelow(all)
+			if p.pattern != "" { // which matches no hidden name
+				volumes = slices.DeleteFunc(volumes, func(v location) bool { return strings.HasPrefix(v.value[len(p.value):], "/.") })
+			}
+			if ok && len(volumes) > 0 {
 				below, k.lost = volumes, &p
 			}
 		}

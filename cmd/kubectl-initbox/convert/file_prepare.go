@@ -210,7 +210,7 @@ func (k *files) give(call *shell.Call, parse func(string) (string, bool)) ([]Ste
 		s.AsRoot = true
 		s.Inside = s.Inside || nameText().MatchString(owner)
 		s.Why = "prepare changes the owner where it differs"
-		if user, group, both := strings.Cut(owner, ":"); o.has("R") && both && user != "" && group != "" {
+		if user, group, both := strings.Cut(owner, ":"); o.has("R") && both && user != "" && group != "" && p.pattern == "" {
 			s.owns = append(s.owns, p.value)
 		}
 		return k.change(p, s, "owner="+owner, o.has("R"))
@@ -251,6 +251,13 @@ func (k *files) changeMatching(p location, s *Step, setting string, recursive bo
 			setting += "&name=" + escapeValue(name)
 		}
 		s.differs(noFailure+"no file matches "+p.value+"/"+p.pattern, "files below "+p.value+" that match "+p.pattern+" are changed, too")
+		return p.text + "#children&" + setting, nil
+	}
+	if p.pattern == "*" && recursive && k.kind(p) == directory {
+		s.differs(noFailure+"there is nothing in "+p.value, "what has a name that begins with a dot in "+p.value+" is changed, too")
+		if strings.Contains(setting, "mode=") {
+			s.differs("what a symbolic link in " + p.value + " leads to is not changed")
+		}
 		return p.text + "#children&" + setting, nil
 	}
 	return "", noPattern(p)

@@ -378,6 +378,9 @@ func dependent(x, y string) bool {
 	_, to, _ := strings.Cut(x, ":")
 	to, _, _ = strings.Cut(to, "#")
 	from, _, _ := strings.Cut(y, ":")
+	if !path.IsAbs(from) {
+		return true
+	}
 	to = strings.TrimSuffix(to, "/")
 	return within(to, path.Dir(from)) || within(to, from) || within(from, to)
 }

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -195,14 +196,23 @@ func cutPath(text string) (path, value string, valued bool) {
 // plainPath matches JSONPaths that lead to one value, or to none.
 var plainPath = lazy.Regexp(`^\{?(\.[A-Za-z_](?:[A-Za-z0-9_-]|\\\.|\\?/)*|\[[0-9]+\]|\['[A-Za-z0-9_./-]+'\])+\}?$`)
 
+// path returns the path of kubectl get -o jsonpath={PATH} to one value of one object, with its braces, or "".
+func (k kubectlCall) path() string {
+	path, ok := strings.CutPrefix(k.get("o").String(), "jsonpath=")
+	if _, literal := k.get("o").Literal(); !ok || !literal || !plainPath().MatchString(path) || path[0] != '{' || k.command != "get" || len(k.names) != 1 || k.has("w") {
+		return ""
+	}
+	return path
+}
+
 // kubectlMatch compares what kubectl get -o jsonpath=… prints of one object.
 func kubectlMatch(m *shell.Match, c *manifest.Container) (Step, error) {
 	k, err := readKubectl(m.Call, c)
 	if err != nil {
 		return Step{}, err
 	}
-	path, ok := strings.CutPrefix(k.get("o").String(), "jsonpath=")
-	if _, literal := k.get("o").Literal(); !ok || !literal || !plainPath().MatchString(path) || path[0] != '{' || k.command != "get" || len(k.names) != 1 || k.has("w") {
+	path := k.path()
+	if path == "" {
 		return Step{}, noMatch(m, "not one value of one object, from kubectl get -o jsonpath={.PATH}")
 	}
 	want, err := patternOf(m)
@@ -230,6 +240,9 @@ func kubectlMatch(m *shell.Match, c *manifest.Container) (Step, error) {
 
 // kubectlCommand is kubectl wait or rollout status that is called once, and ends with a failure at its timeout.
 func kubectlCommand(call *shell.Call, c *manifest.Container) ([]Step, error) {
+	if call.Pipe != nil || call.Stdout != nil && call.Stdout.File != nil {
+		return deferred((*files).kubectlGet)(call, c)
+	}
 	s, err := kubectl(call, c)
 	if err != nil {
 		return nil, err
@@ -253,5 +266,61 @@ func kubectlCommand(call *shell.Call, c *manifest.Container) ([]Step, error) {
 	s.Flags = []Flag{{"timeout", timeout}}
 	return []Step{s}, nil
 }
+
+// kubectlGet is kubectl get -o jsonpath={PATH} > FILE, where base64 -d may decode the key of a Secret.
+func (k *files) kubectlGet(call *shell.Call) ([]Step, error) {
+	out, inner := call, *call
+	inner.Pipe, inner.Stdout = nil, nil
+	if out = cmp.Or(call.Pipe, call); out != call {
+		g, err := optionsOf("d D decode").read(out.Args)
+		if out.Name != "base64" || err != nil || !g.has("d") || len(g.args) > 0 || out.Pipe != nil || out.Stdin != nil {
+			return nil, &shell.Error{Word: out.Name, Why: "what reads the output of kubectl"}
+		}
+	}
+	q, err := readKubectl(&inner, k.c)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case out.Stdout == nil || out.Stdout.File == nil || out.Stdout.Append:
+		return nil, &shell.Error{Word: call.Name, Why: "what it prints does not become a file"}
+	case q.path() == "" || q.has("timeout") || q.has("request-timeout"):
+		return nil, &shell.Error{Word: "kubectl get", Why: "not one value of one object, from kubectl get -o jsonpath={.PATH}"}
+	}
+	p, err := k.place(out.Stdout.File, call)
+	if err := cmp.Or(err, plain(&inner), k.target(p)); err != nil {
+		return nil, err
+	}
+	if p.slash || k.kind(p) == directory {
+		return nil, stop(p.word, "not the name of a file")
+	}
+	setting := "#jsonpath=" + settingPlace.encode(q.path())
+	key := secretKey().FindStringSubmatch(q.kind.String() + q.path())
+	switch {
+	case out != call && key == nil:
+		return nil, &shell.Error{Word: out.Name, Why: "not of one key of a Secret"}
+	case out != call:
+		setting = "#key=" + settingPlace.encode(strings.ReplaceAll(key[1], `\.`, "."))
+	case !strings.Contains(q.path(), "["): // an index that does not exist is a failure
+		setting += "&default"
+	}
+	targets, err := q.targets(setting+"&mode=0644", k.c)
+	if err != nil {
+		return nil, err
+	}
+	s := Step{Subcommand: "kube-get", Args: append(targets, p.text), Writes: true, Why: "kube-get writes the same value"}
+	s.differs(needsRole, waitsFirst)
+	if out != call {
+		s.differs("a key that is missing or empty is waited for")
+	}
+	s.differs(k.linkNote(p)...)
+	s.differs(k.parentNote(p)...)
+	k.replaces(copying{}, p, &s)
+	k.made(p, file)
+	return []Step{s}, nil
+}
+
+// secretKey matches a kind and a path that lead to a key of a Secret.
+var secretKey = lazy.Regexp(`^secrets?\{\.data\.((?:[A-Za-z0-9_-]|\\\.)+)\}$`)
 
 const bounded = "it has a deadline of 5 minutes, where there was none"

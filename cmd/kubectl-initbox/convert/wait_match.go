@@ -271,6 +271,12 @@ func wgetMatch(m *shell.Match, c *manifest.Container) (Step, error) {
 		return r.step("the body of the same answer has what the script looks for", &call, c)
 	}
 	text, err := patternOf(m)
+	if err == nil && log && filter != nil && filter.Pipe == nil && filter.Name == "awk" && len(filter.Args) == 1 && g.has("S") && (m.Op == "=" || m.Op == "-eq") {
+		if status := lazyStatusLine().FindStringSubmatch(text); status != nil && statusField().MatchString(filter.Args[0].String()) {
+			r.settings = append([]string{"status=" + status[1], "no-redirect"}, r.settings[1:]...) // of which there would be two
+			return r.step("the status is the one that the script looks for", &call, c)
+		}
+	}
 	if err != nil || !log || filter != nil || !g.has("S") || !strings.HasPrefix(m.Op, "grep") {
 		return Step{}, noMatch(m, "not the status in what wget -S writes")
 	}
@@ -284,5 +290,8 @@ func wgetMatch(m *shell.Match, c *manifest.Container) (Step, error) {
 	}
 	return r.step("the status is the one that the script looks for", &call, c)
 }
+
+// statusField matches the program of awk that prints the status in the lines of HTTP.
+var statusField = lazy.Regexp(`^\s*/\^?\s*HTTP(\\?/)?\S*/\s*\{\s*print \$2;?\s*\}\s*$`)
 
 var lazyStatusLine = lazy.Regexp(`^(?:HTTP/(?:1\.[01]|\.\*|1\.\.|1\\\.[01]) )?(2[0-9][0-9])(?: OK)?$`)
