@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"initbox/internal/perm"
 	"initbox/internal/stage"
@@ -144,7 +145,7 @@ func (r *run) render(ctx context.Context, it *item) error {
 	res := result{secret: it.secret}
 	switch {
 	case it.language != "":
-		res, err = r.execute(ctx, it.language, it.shown, string(text))
+		res, err = r.execute(ctx, it.language, it.shown, unsafe.String(unsafe.SliceData(text), len(text)), r.draft(it.out, name))
 		res.secret = res.secret || it.secret
 	case r.checks.apply(name):
 		res.content, err = it.read(nil)
@@ -155,6 +156,14 @@ func (r *run) render(ctx context.Context, it *item) error {
 		return err
 	}
 	return r.put(it.out, name, it.shown, res, 0o644|executable(it.mode))
+}
+
+// draft returns a function that makes room for a long result on the disk; nil if the result is needed in memory.
+func (r *run) draft(out *output, name string) func() (*stage.Draft, error) {
+	if out.stage == nil || out.diffs != nil || r.checks.apply(name) {
+		return nil
+	}
+	return func() (*stage.Draft, error) { return out.stage.Draft(name) }
 }
 
 // put checks and stages a result.
@@ -244,26 +253,36 @@ const maxSource = 64 << 20
 type result struct {
 	content []byte
 	from    stage.Content // of a file that is copied without a check, instead of content
+	draft   *stage.Draft  // where a long result is, instead of content
 	secret  bool
 	shadow  []byte // the same with other secrets; nil without secrets, or if it failed
 }
 
 // source returns the result as a content.
 func (r result) source() stage.Content {
-	if r.from != nil {
+	switch {
+	case r.from != nil:
 		return r.from
+	case r.draft != nil:
+		return r.draft.Content()
 	}
 	return stage.Bytes(r.content)
 }
 
 // execute renders a template, and finds out whether the result contains a secret: then the
 // result differs when the secret differs, however the template transformed it.
-func (r *run) execute(ctx context.Context, language, name, text string) (result, error) {
+// A long result goes to a draft, if there can be one.
+func (r *run) execute(ctx context.Context, language, name, text string, draft func() (*stage.Draft, error)) (res result, err error) {
 	engines, err := r.engines.get(language)
 	if err != nil {
 		return result{}, err
 	}
-	content, err := r.executeWith(ctx, engines.real, name, text, r.warnUnsteady)
+	w := &bounded{limit: r.Limits.Bytes}
+	defer w.close(&err)
+	if engines.shadow == nil { // else both results are compared
+		w.draft = draft
+	}
+	err = r.executeWith(ctx, engines.real, name, text, w, r.warnUnsteady)
 	if missing := (*engine.MissingError)(nil); errors.As(err, &missing) {
 		for _, m := range missing.Missing {
 			r.data.wantLate(m.Name)
@@ -273,9 +292,10 @@ func (r *run) execute(ctx context.Context, language, name, text string) (result,
 		return result{}, errLate
 	}
 	if engines.shadow == nil {
-		return result{content: content}, err
+		return w.result(), err
 	}
-	shadow, otherErr := r.executeWith(ctx, engines.shadow, name, text, func(engine.Template, string) {})
+	other := &bounded{limit: r.Limits.Bytes}
+	otherErr := r.executeWith(ctx, engines.shadow, name, text, other, func(engine.Template, string) {})
 	if cause := context.Cause(ctx); cause != nil {
 		return result{}, fmt.Errorf("render %s: %w", name, cause)
 	}
@@ -283,25 +303,23 @@ func (r *run) execute(ctx context.Context, language, name, text string) (result,
 	case err != nil:
 		return result{}, masked(err, otherErr)
 	case otherErr != nil: // another secret fails, so the result depends on it
-		return result{content: content, secret: true}, nil
+		return result{content: w.Bytes(), secret: true}, nil
 	}
+	content, shadow := w.Bytes(), other.Bytes()
 	return result{content: content, secret: !bytes.Equal(content, shadow), shadow: shadow}, nil
 }
 
-func (r *run) executeWith(ctx context.Context, e engine.Engine, name, text string, parsed func(engine.Template, string)) ([]byte, error) {
+func (r *run) executeWith(ctx context.Context, e engine.Engine, name, text string, w io.Writer, parsed func(engine.Template, string)) error {
 	t, err := e.Parse(name, text)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	parsed(t, name)
-	w := bounded{limit: r.Limits.Bytes}
-	if err := t.Execute(ctx, &w); err != nil {
-		if errors.Is(err, errTooLong) {
-			return nil, fmt.Errorf("%s: %w of %d MiB", name, errTooLong, r.Limits.Bytes>>20)
-		}
-		return nil, err
+	err = t.Execute(ctx, w)
+	if errors.Is(err, errTooLong) {
+		return fmt.Errorf("%s: %w of %d MiB", name, errTooLong, r.Limits.Bytes>>20)
 	}
-	return w.Bytes(), nil
+	return err
 }
 
 // warnUnsteady logs which functions make the result differ at each run: a Pod that restarts
@@ -312,45 +330,6 @@ func (r *run) warnUnsteady(t engine.Template, name string) {
 			r.Log.Warn(fmt.Sprintf("%s uses %s: the result differs at each run, even when the Pod only restarts", name, function))
 		}
 	}
-}
-
-// bounded is a writer with a limit. It stores pieces: a growing buffer would copy a large
-// result several times, and need more than twice the memory.
-type bounded struct {
-	limit  int64
-	size   int64
-	pieces [][]byte // all but the last are full
-}
-
-// The first piece is for a small file, and the last are for large ones.
-const firstPiece, lastPiece = 4 << 10, 4 << 20
-
-var errTooLong = errors.New("the result is longer than the limit")
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.size+int64(len(p)) > b.limit {
-		return 0, errTooLong
-	}
-	b.size += int64(len(p))
-	for rest := p; len(rest) > 0; {
-		if n := len(b.pieces); n == 0 || len(b.pieces[n-1]) == cap(b.pieces[n-1]) {
-			b.pieces = append(b.pieces, make([]byte, 0, max(len(rest), int(min(max(b.size, firstPiece), lastPiece)))))
-		}
-		last := &b.pieces[len(b.pieces)-1]
-		n := min(len(rest), cap(*last)-len(*last))
-		*last, rest = append(*last, rest[:n]...), rest[n:]
-	}
-	return len(p), nil
-}
-
-func (b *bounded) WriteString(s string) (int, error) { return b.Write([]byte(s)) }
-
-// Bytes returns all that was written.
-func (b *bounded) Bytes() []byte {
-	if len(b.pieces) == 1 {
-		return b.pieces[0]
-	}
-	return slices.Concat(b.pieces...)
 }
 
 // nameOf returns the name of an item's result below the output's directory, or "" if a part of
@@ -392,7 +371,7 @@ func (r *run) namePart(ctx context.Context, language, shown, text string) (strin
 		return text, nil
 	}
 	shown = "the name " + shown
-	res, err := r.execute(ctx, language, shown, text)
+	res, err := r.execute(ctx, language, shown, text, nil)
 	switch {
 	case err != nil:
 		return "", err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -215,7 +216,7 @@ func TestCanceled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.close()
-	if res, err := r.execute(ctx, GoTemplate, "a", `{{ resolve "x" }}`); !errors.Is(err, over) || !strings.Contains(err.Error(), "render a:") {
+	if res, err := r.execute(ctx, GoTemplate, "a", `{{ resolve "x" }}`, nil); !errors.Is(err, over) || !strings.Contains(err.Error(), "render a:") {
 		t.Errorf("%s, %v", res.content, err)
 	}
 	if err := r.render(ctx, &item{shown: "b"}); !errors.Is(err, over) || !strings.Contains(err.Error(), "render b:") {
@@ -274,5 +275,64 @@ func TestBounded(t *testing.T) {
 	}
 	if n := cap(b.pieces[0]); len(b.pieces) > 4 || n != firstPiece {
 		t.Errorf("%d pieces, the first of which has room for %d bytes", len(b.pieces), n)
+	}
+}
+
+// TestLongResults pins that results which do not stay in memory are the same as those that do, are left alone if they
+// are right, and leave nothing behind if they fail.
+func TestLongResults(t *testing.T) {
+	const lines = 100_000
+	line := strings.Repeat("x", 50)
+	var want strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&want, "%s%d\n", line, i)
+	}
+	templates := map[string]string{
+		"go.tmpl":  "{{ range until 100000 }}" + line + "{{ . }}\n{{ end }}",
+		"j.j2":     "{% for i in range(100000) %}" + line + "{{ i }}\n{% endfor %}",
+		"small.j2": "{{ 1 }}",
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	o := Options{Sources: []Source{{tree(t, templates), out}}, Options: engine.Options{Limits: engine.DefaultLimits}}
+	for _, wanted := range []int{3, 0} {
+		if changes, err := Run(t.Context(), o); err != nil || len(changes) != wanted {
+			t.Fatalf("got %v, %v", changes, err)
+		}
+	}
+	for name, content := range map[string]string{"go": want.String(), "j": want.String(), "small": "1"} {
+		if got, err := os.ReadFile(filepath.Join(out, name)); err != nil || string(got) != content {
+			t.Errorf("%s: got %d bytes, %v", name, len(got), err)
+		}
+	}
+	// The same in memory: with a secret, with a check, and with a difference.
+	var diff strings.Builder
+	for name, change := range map[string]func(*Options){
+		"secret": func(o *Options) { o.Values = []values.Source{password} },
+		"diff":   func(o *Options) { o.Diff = &diff },
+		"dry":    func(o *Options) { o.DryRun = true },
+	} {
+		o := o
+		change(&o)
+		if changes, err := Run(t.Context(), o); err != nil || len(changes) != 0 {
+			t.Errorf("%s: got %v, %v", name, changes, err)
+		}
+	}
+	for text, reason := range map[string]string{
+		"{{ range until 100000 }}" + line + "\n{{ end }}{{ fail \"late\" }}":                           "late",
+		"{{ range until 100000 }}" + line + "\n{{ end }}{{ .Values.none }}":                            ".Values.none is missing",
+		"{{ range until 1000 }}" + strings.Repeat(line, 20) + strings.Repeat(line, 20) + "\n{{ end }}": "longer than",
+	} {
+		o := o
+		o.Limits.Bytes = 8 << 20
+		if reason == "longer than" {
+			o.Limits.Bytes = 3 << 19
+		}
+		o.Sources = []Source{{tree(t, map[string]string{"go.tmpl": text, "new.tmpl": "x"}), out}}
+		if changes, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), reason) && reason != "longer than" {
+			t.Errorf("%s: got %v, %v", reason, changes, err)
+		}
+		if entries, err := os.ReadDir(out); err != nil || len(entries) != 3 {
+			t.Errorf("%s: there is %v, %v", reason, entries, err)
+		}
 	}
 }

@@ -132,7 +132,13 @@ func (out *output) put(name string, res result, attr stage.Attr) error {
 		out.secrets[name] = true
 		out.mu.Unlock()
 	}
-	if _, err := out.stage.PutFrom(name, res.source(), attr); err != nil {
+	var err error
+	if res.draft != nil {
+		_, err = out.stage.PutDraft(name, res.draft, attr)
+	} else {
+		_, err = out.stage.PutFrom(name, res.source(), attr)
+	}
+	if err != nil {
 		return withHint(err)
 	}
 	return nil

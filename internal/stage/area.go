@@ -84,18 +84,24 @@ func (a *area) write(content Content, attr Attr) (string, error) {
 		return "", err
 	}
 	defer r.Close()
-	name := strconv.FormatInt(a.files.Add(1), 10)
-	f, err := dirfd.Open(a.dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	name, f, err := a.create()
 	if err != nil {
 		return "", err
 	}
 	b := buffers.Get().(*buffer)
 	defer buffers.Put(b)
-	_, err = io.CopyBuffer(&steady{file: f}, r, b[:])
+	_, err = io.CopyBuffer(f, r, b[:])
 	if err == nil {
-		err = attr.set(f)
+		err = attr.set(f.file)
 	}
-	return name, bare(errors.Join(err, f.Close()))
+	return name, bare(errors.Join(err, f.file.Close()))
+}
+
+// create creates an empty file in the area.
+func (a *area) create() (string, *steady, error) {
+	name := strconv.FormatInt(a.files.Add(1), 10)
+	f, err := dirfd.OpenFD(a.dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	return name, &steady{file: f}, err
 }
 
 // link makes a symbolic link in the area and returns its name.
@@ -119,7 +125,7 @@ func (a *area) content(name string) Content {
 // steady is a file that is synced while it is written: the page cache counts as the container's memory, and what is
 // left to sync at the end could take longer than the command has after a signal.
 type steady struct {
-	file  *os.File
+	file  dirfd.FD
 	dirty int // bytes
 }
 
@@ -148,14 +154,14 @@ func (a *area) place(content Content, attr Attr, dir *os.File, name string) erro
 }
 
 // set changes the owner of f, then the mode, because chown clears the set-user-ID bits. The umask does not apply.
-func (a Attr) set(f *os.File) error {
+func (a Attr) set(f dirfd.FD) error {
 	if a.hasOwner() {
 		if err := f.Chown(a.UID, a.GID); err != nil {
-			return fmt.Errorf("change its owner to %s: %w", perm.Owner{UID: a.UID, GID: a.GID}, bare(err))
+			return fmt.Errorf("change its owner to %s: %w", perm.Owner{UID: a.UID, GID: a.GID}, err)
 		}
 	}
-	if err := f.Chmod(a.Mode.Perm()); err != nil {
-		return fmt.Errorf("change its mode to %04o: %w", a.Mode.Perm(), bare(err))
+	if err := f.Chmod(uint32(a.Mode.Perm())); err != nil {
+		return fmt.Errorf("change its mode to %04o: %w", a.Mode.Perm(), err)
 	}
 	return nil
 }
@@ -203,9 +209,9 @@ func (a *area) sync(files []string) error {
 const fewFiles = 64
 
 func (a *area) syncFile(name string) error {
-	f, err := dirfd.Open(a.dir, name, unix.O_RDONLY, 0)
+	f, err := dirfd.OpenFD(a.dir, name, unix.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrPermission) {
-		f, err = dirfd.Open(a.dir, name, unix.O_WRONLY, 0)
+		f, err = dirfd.OpenFD(a.dir, name, unix.O_WRONLY, 0)
 	}
 	if errors.Is(err, fs.ErrPermission) { // an unusual mode, but the user chose it
 		return dirfd.Syncfs(a.dir)
@@ -213,7 +219,7 @@ func (a *area) syncFile(name string) error {
 	if err == nil {
 		err = errors.Join(f.Sync(), f.Close())
 	}
-	return bare(err)
+	return err
 }
 
 // remove removes the area, and its lock last: an area without a lock is empty. The lock is closed before the directory

@@ -54,7 +54,7 @@ func (c *commit) openOne(ch *change) error {
 	}
 	if !ch.attr.isOf(old) {
 		c.undo = append(c.undo, func() { c.restore(ch, attrOf(old)) })
-		if err := ch.attr.set(f); err != nil {
+		if err := ch.attr.set(dirfd.FD(f.Fd())); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func (c *commit) openOne(ch *change) error {
 // restore restores the mode and owner of a file.
 func (c *commit) restore(ch *change, a Attr) {
 	within(c.root, path.Dir(ch.Name), func(dir *os.File) error {
-		f, err := dirfd.Open(dir, path.Base(ch.Name), unix.O_WRONLY, 0)
+		f, err := dirfd.OpenFD(dir, path.Base(ch.Name), unix.O_WRONLY, 0)
 		if err != nil {
 			return err
 		}

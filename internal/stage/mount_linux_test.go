@@ -91,6 +91,24 @@ func TestReadOnlyDestination(t *testing.T) {
 	same(t, before, tree(t, dir))
 }
 
+// A draft of a file that is a mount of its own is written in place.
+func TestDraftOfMountedFile(t *testing.T) {
+	top := t.TempDir()
+	write(t, top, Options{}, "d/f", "volume/f")
+	bind(t, top+"/volume/f", top+"/d/f")
+	s := openStage(t, top+"/d", Options{})
+	if c := drafted(t, s, "f", "new content"); !c.InPlace {
+		t.Errorf("f is %v", c)
+	}
+	if got := commitAll(t, s); got != "f changed in place" {
+		t.Errorf("done: %s", got)
+	}
+	s.Close()
+	if got := tree(t, top+"/volume")["f"]; got != "-rw-r--r-- new content" {
+		t.Errorf("the volume has %s", got)
+	}
+}
+
 // A file that is a mount of its own, as with a subPath, is written in place; so
 // it is if the kernel tells only when it is to be replaced.
 func TestMountedFile(t *testing.T) {

@@ -113,6 +113,7 @@ type change struct {
 	area    *area   // where the content is; nil if in memory
 	staged  string  // its name there
 	content Content // what is written in place
+	draft   *Draft  // the content, if it is in the area already
 	target  string  // of a symbolic link, which needs no sync; "" of a file
 }
 
@@ -408,6 +409,10 @@ func (s *Stage) put(c *change, content Content) error {
 	attr := c.attr
 	if attr.GID == -1 && f.gid != -1 && groupIsOurs(f.gid) {
 		attr.GID = f.gid // as if it had been made there, which is what fsGroup counts on
+	}
+	if c.draft != nil {
+		c.area, c.staged = c.draft.area, c.draft.name
+		return attr.set(c.draft.file)
 	}
 	c.staged, err = c.area.write(content, attr)
 	return err

@@ -609,7 +609,7 @@ func TestSteady(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	s := &steady{file: f, dirty: mostDirty - 1}
+	s := &steady{file: dirfd.FD(f.Fd()), dirty: mostDirty - 1}
 	if n, err := s.Write([]byte("x")); n != 1 || s.dirty != mostDirty || err != nil {
 		t.Errorf("%d, %d, %v", n, s.dirty, err)
 	}
