@@ -406,6 +406,7 @@ func (r *renderFlags) run(ctx context.Context, e *env, o render.Options) error {
 	case r.explain != "":
 		return explain(ctx, e, o, r.explain)
 	}
+	defer roomyHeap()()
 	changes, err := render.Run(ctx, o)
 	logChanges(e, changes, o.DryRun)
 	if err != nil {

@@ -68,6 +68,9 @@ func cgroupCPU(root string) float64 {
 	return 0
 }
 
+// MemoryLimit returns the bytes that this container may use, or 0 if cgroups set no limit.
+func MemoryLimit() int64 { return cgroupMemory(cgroupRoot) }
+
 // cgroupMemory returns the bytes that cgroups let this container use, or 0.
 func cgroupMemory(root string) int64 {
 	for _, name := range []string{"memory.max", "memory/memory.limit_in_bytes"} {

@@ -1,0 +1,66 @@
+package command
+
+import (
+	"cmp"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+
+	"initbox/internal/podinfo"
+)
+
+// mostRoom is what the heap may grow to before it is collected, if the container may use four times as much.
+const mostRoom = 64 << 20
+
+// roomyHeap has the heap collected when it has grown to a part of the container's memory, instead of to twice what is in
+// use, which for a few megabytes is often. It returns a function that ends that. A program that needs no collection pays
+// nothing: the first one decides about the next.
+func roomyHeap() (end func()) {
+	if os.Getenv("GOGC") != "" {
+		return func() {}
+	}
+	var mu sync.Mutex
+	var ended, changed bool
+	var room int64
+	afterCollection(func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if ended {
+			return false
+		}
+		if room == 0 {
+			if room = mostRoom; podinfo.MemoryLimit() > 0 {
+				room = min(room, podinfo.MemoryLimit()/4)
+			}
+		}
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(live)
+		debug.SetGCPercent(percent(room, int64(live[0].Value.Uint64())))
+		changed = true
+		return true
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if ended = true; changed {
+			debug.SetGCPercent(100)
+		}
+	}
+}
+
+// percent returns the GOGC with which a heap grows to the room, but to no less than twice what is in use.
+func percent(room, live int64) int {
+	return int(min(max(100*(room-live)/cmp.Or(live, 1), 100), 1000))
+}
+
+// afterCollection calls f after each collection of garbage, until it returns false.
+func afterCollection(f func() bool) {
+	type garbage struct{ *int } // large enough and with a pointer: others may never be finalized
+	runtime.SetFinalizer(new(garbage), func(*garbage) {
+		if f() {
+			afterCollection(f)
+		}
+	})
+}
