@@ -385,6 +385,31 @@ var kernelPath = lazy.Regexp(`^/$|(^|/)(host-?)?(sys|proc|dev)(/|$)`)
 // above reports whether a place is a directory of the image in which volumes are mounted.
 func (k *files) above(p location) bool { return p.mount == nil && p.pattern == "" && k.mountsIn(p) }
 
+// left returns the places without those in the image where what a command makes, changes or removes is lost when the
+// container ends, and is left out. What is changed of a download is not lost.
+func (k *files) left(all []location, becomes kind) []location {
+	trusted := len(k.stores)+len(k.added) > 0 || k.updated != nil
+	return slices.DeleteFunc(all, func(p location) bool {
+		lost := p.mount == nil && p.pattern == "" && k.inImage(p) && !p.kernels() && !k.mountsIn(p) && !imageLinks().MatchString(p.value) && k.kinds[p.value] != link
+		if !lost || trusted || !official(k.c.Image) && !strings.HasPrefix(p.value, "/tmp/") { // others may have a link to a volume there
+			return false
+		}
+		switch k.lost = &p; becomes {
+		case unknown:
+			k.changed = true
+		case absent:
+			for file, d := range k.downloads {
+				d.removed = d.removed || within(p.value, file)
+			}
+			k.made(p, absent)
+		default:
+			k.made(p, becomes)
+		}
+		k.omitted.differs("what the script does with " + p.value + " in the image, where it is lost when the container ends, is left out, also if it fails")
+		return true
+	})
+}
+
 // volumesIn returns the places, with the volumes below it instead of each one that is in none: what a command changes
 // in the image is lost when the container ends. A place stays, which is an error later, if one of them cannot be
 // changed.

@@ -99,7 +99,11 @@ func (k *files) mkdir(call *shell.Call) ([]Step, error) {
 		}
 	}
 	if o.has("p") { // which does nothing where the volumes below show that the directory is there
-		if all = slices.DeleteFunc(all, k.above); len(all) == 0 {
+		all = slices.DeleteFunc(all, k.above)
+		if mode == "" {
+			all = k.left(all, directory)
+		}
+		if len(all) == 0 {
 			return nil, nil
 		}
 	}
@@ -206,6 +210,9 @@ func (k *files) give(call *shell.Call, parse func(string) (string, bool)) ([]Ste
 	if o.has("R") {
 		all = k.volumesIn(all)
 	}
+	if all = k.left(all, unknown); len(all) == 0 {
+		return nil, nil
+	}
 	steps, err := k.each(all, func(p location, s *Step) (string, error) {
 		s.AsRoot = true
 		s.Inside = s.Inside || nameText().MatchString(owner)
@@ -299,6 +306,9 @@ func (k *files) chmod(call *shell.Call) ([]Step, error) {
 	if o.has("R") {
 		all = k.volumesIn(all)
 	}
+	if all = k.left(all, unknown); len(all) == 0 {
+		return nil, nil
+	}
 	return k.each(all, func(p location, s *Step) (string, error) {
 		s.Why = "prepare changes the mode where it differs"
 		mode := setting
@@ -387,6 +397,9 @@ func (k *files) rm(call *shell.Call) ([]Step, error) {
 		if k.stores[p.value].key != nil && p.mount == nil && p.pattern == "" {
 			k.made(p, absent)
 			k.unread = nil
+			continue
+		}
+		if len(k.left([]location{p}, absent)) == 0 {
 			continue
 		}
 		var s Step

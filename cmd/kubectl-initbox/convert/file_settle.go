@@ -40,6 +40,8 @@ type files struct {
 	updated   *distribution         // whose program has changed the certificates of the image
 	installed bool                  // whether the script installs them, which an official image without them has
 	unread    shell.Word            // a path of the call to what that, or another command, has made in the image; nil if the command knows
+	omitted   Step                  // what is different because of calls that have no step
+	changed   bool                  // that an owner or a mode in the image is left out
 	lost      *location             // a directory of the image in which a command has changed more than the volumes
 }
 
@@ -84,8 +86,13 @@ func settle(steps []Step, c *manifest.Container, installs ...*shell.Call) ([]Ste
 	if err := owned(settled); err != nil {
 		return nil, err
 	}
-	if k.lost != nil && slices.ContainsFunc(settled, func(s Step) bool { return s.Inside && s.Subcommand != "prepare" }) {
+	if k.lost != nil && slices.ContainsFunc(settled, func(s Step) bool {
+		return s.Inside && s.Subcommand != "prepare" || k.changed && s.Subcommand == "fetch" // of a file there
+	}) {
 		return nil, stop(k.lost.word, "in no volume: what changes there may matter to what else runs in the image")
+	}
+	if len(settled) > 0 {
+		settled[len(settled)-1].differs(k.omitted.Differs...)
 	}
 	return join(settled), nil
 }
