@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing/filemode"
@@ -39,13 +38,17 @@ func (c *checkout) look() survey {
 		if !isFile(e) {
 			continue
 		}
-		switch name := e.Path(); {
-		case path.Base(name) == attributes.FileName:
-			s.attributes[name] = e
-		case name == modulesFile:
-			s.modules = e
-		case name == lfs.ConfigFile:
-			s.lfsConfig = e
+		switch e.Name() {
+		case attributes.FileName:
+			s.attributes[e.Path()] = e
+		case modulesFile:
+			if e.Path() == modulesFile {
+				s.modules = e
+			}
+		case lfs.ConfigFile:
+			if e.Path() == lfs.ConfigFile {
+				s.lfsConfig = e
+			}
 		}
 	}
 	return s

@@ -16,29 +16,81 @@ type content struct {
 	lent  bool     // the file belongs to another owner
 	size  int64
 	users atomic.Int32
+	home  *buffers // of bytes; may be nil
 }
 
-// classes are pools of buffers of about the same size, four for each power of two.
-var classes [4 * 64]sync.Pool
+// buffers keeps content that has been released for other objects, in classes of about the same size, four for each
+// power of two. A sync.Pool would lose it at each garbage collection, of which a clone has many. A nil *buffers keeps
+// nothing.
+type buffers struct {
+	mu   sync.Mutex
+	free [4 * 64][]*content
+	size int
+	done bool // keep nothing any more
+}
 
-// class returns the pool of buffers of at least n bytes, and their size.
-func class(n int) (pool, size int) {
+const (
+	buffersSize = 4 << 20  // limit for the bytes of free buffers
+	classSize   = 64 << 10 // and of each class, but two may be kept of any, so that small ones leave room for large ones
+)
+
+// class returns the class of buffers of at least n bytes, and their size.
+func class(n int) (number, size int) {
 	n = max(n, 64)
 	shift := bits.Len(uint(n-1)) - 3
 	quarters := (n-1)>>shift + 1 // 5 to 8
 	return 4*shift + quarters - 5, quarters << shift
 }
 
-// newContent returns content in memory, of that size, for the caller to fill.
-func newContent(size int) *content {
-	pool, room := class(size)
-	c, ok := classes[pool].Get().(*content)
-	if !ok {
-		c = &content{bytes: make([]byte, room)}
+// content returns content in memory, of that size, for the caller to fill.
+func (b *buffers) content(size int) *content {
+	number, room := class(size)
+	c := b.take(number)
+	if c == nil {
+		c = &content{bytes: make([]byte, room), home: b}
 	}
 	c.bytes, c.size = c.bytes[:size], int64(size)
 	c.users.Store(1)
 	return c
+}
+
+// take returns a free buffer of that class or, so that few stay unused, of one of the next, less than twice as large.
+func (b *buffers) take(number int) *content {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := number; i < min(number+4, len(b.free)); i++ {
+		if last := len(b.free[i]) - 1; last >= 0 {
+			c := b.free[i][last]
+			b.free[i][last] = nil
+			b.free[i] = b.free[i][:last]
+			b.size -= cap(c.bytes)
+			return c
+		}
+	}
+	return nil
+}
+
+func (b *buffers) put(c *content) {
+	number, room := class(cap(c.bytes))
+	if b == nil || room != cap(c.bytes) { // a Sink has grown it
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.done && b.size+room <= buffersSize && len(b.free[number]) < max(2, classSize/room) {
+		b.free[number] = append(b.free[number], c)
+		b.size += room
+	}
+}
+
+// drop frees the memory.
+func (b *buffers) drop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.free, b.size, b.done = [4 * 64][]*content{}, 0, true
 }
 
 // newFileContent returns content that is a whole file, and owns the file.
@@ -61,11 +113,13 @@ func (c *content) release() {
 	case c.file != nil:
 		c.file.Close()
 	default:
-		pool, room := class(cap(c.bytes))
-		if room == cap(c.bytes) { // unless a Sink has grown it
-			classes[pool].Put(c)
-		}
+		c.home.put(c)
 	}
+}
+
+// loaned is the content for a Sink, or for a caller of Load.
+func (c *content) loaned() Content {
+	return Content{Bytes: c.bytes, File: c.file, Size: c.size, from: c}
 }
 
 // cost is the memory that the content takes, in bytes. An open file counts as 1 MiB, because few may be open.

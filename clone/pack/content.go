@@ -95,7 +95,8 @@ func (p *Pack) fromSink(o *Object, sink Sink) *content {
 	if sink == nil || o.Size > p.o.Large || o.Placed.Load() == 0 {
 		return nil
 	}
-	c := newContent(int(o.Size))
+	c := p.buffers.content(int(o.Size) + 1) // room for one more, by which the sink sees that a file does not end
+	c.size = o.Size
 	b, ok := sink.Base(o, c.bytes)
 	if !ok || int64(len(b)) != o.Size {
 		c.release()
@@ -129,7 +130,7 @@ func (p *Pack) inflate(f *inflater, src source, e Entry) (*content, error) {
 		return nil, err
 	}
 	if !large {
-		c := newContent(int(e.Size))
+		c := p.buffers.content(int(e.Size))
 		if err := f.all(src, c.bytes); err != nil {
 			c.release()
 			return nil, err
@@ -185,7 +186,7 @@ func (p *Pack) derive(r *rereader, o *Object, base *content, kind plumbing.Objec
 		}
 		return p.apply(bufio.NewReaderSize(r, chunkSize), base, kind)
 	}
-	delta := newContent(int(e.Size))
+	delta := p.buffers.content(int(e.Size))
 	defer delta.release()
 	if err := r.all(&r.in, delta.bytes); err != nil {
 		return nil, err
@@ -209,7 +210,7 @@ func (p *Pack) apply(delta instructions, base *content, kind plumbing.ObjectType
 	if large {
 		return p.toFile(size, func(w *toWriter) error { return applyDelta(delta, base, size, w) })
 	}
-	c := newContent(int(size))
+	c := p.buffers.content(int(size))
 	if err := applyDelta(delta, base, size, &inMemory{c.bytes}); err != nil {
 		c.release()
 		return nil, err
@@ -230,6 +231,23 @@ func (o *Object) Content(buf []byte) ([]byte, error) {
 	}
 	defer c.release()
 	return append(buf[:0], c.bytes...), nil
+}
+
+// Load returns the content of an object that has been added, from what has been read last, from the sink, or from the
+// pack. It may be called whenever Content may, and fails for the same blobs. The caller releases it.
+func (o *Object) Load(sink Sink) (Content, error) {
+	if c := o.pack.cache.get(o.Offset); c != nil {
+		return c.loaned(), nil
+	}
+	if large, err := o.pack.isLarge(o.Kind, o.Size); large || err != nil {
+		return Content{}, errors.Join(err, within(tooLarge(o.Kind, o.Size, o.pack.o.Large), "object %s", o.ID))
+	}
+	c, err := o.pack.load(o, sink, -1)
+	if err != nil {
+		return Content{}, within(err, "object %s", o.ID)
+	}
+	o.pack.cache.put(o.Offset, c)
+	return c.loaned(), nil
 }
 
 // CopyTo writes the content of an object that has been added, of any size. It may be called whenever Content may.

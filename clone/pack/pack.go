@@ -13,6 +13,7 @@
 package pack
 
 import (
+	"bytes"
 	"context"
 	"iter"
 	"os"
@@ -84,9 +85,28 @@ const (
 
 // Content is the content of an object: Bytes, or File if the object is a blob larger than Large.
 type Content struct {
-	Bytes []byte   // must not be changed, nor used after Add has returned
+	Bytes []byte   // must not be changed, nor used after Add has returned, see Keep
 	File  *os.File // from Options.Temp, with nothing but the content; may be linked, or read with ReadAt. Nil if Bytes is set
 	Size  int64
+
+	from *content // see Keep
+}
+
+// Keep returns Bytes that remain after Add has returned, until Release.
+func (c Content) Keep() Content {
+	if c.from == nil {
+		c.Bytes = bytes.Clone(c.Bytes)
+	} else {
+		c.from.use()
+	}
+	return c
+}
+
+// Release says that the content of Keep or of [Object.Load] is no longer used.
+func (c Content) Release() {
+	if c.from != nil {
+		c.from.release()
+	}
 }
 
 // Pack is a pack that has been read.
@@ -101,6 +121,8 @@ type Pack struct {
 	ctx       context.Context // of Read, until finished
 	finished  atomic.Bool
 	rereaders sync.Pool
+	buffers   *buffers
+	cache     cache
 }
 
 // Len returns the number of objects.

@@ -21,7 +21,6 @@ type reader struct {
 	*Pack
 	in       stream
 	inflater inflater // of in
-	cache    cache
 	out      *workers
 	deferred int // objects whose content is not known yet
 }
@@ -37,7 +36,7 @@ func Read(ctx context.Context, src io.Reader, o Options) (*Pack, error) {
 	}
 	o = o.withDefaults()
 	from := newReceiver(src, o)
-	r := &reader{Pack: &Pack{o: o, ctx: ctx}, in: stream{from: from}, out: newWorkers(o, cancel)}
+	r := &reader{Pack: &Pack{o: o, ctx: ctx, buffers: new(buffers)}, in: stream{from: from}, out: newWorkers(o, cancel)}
 	var running sync.WaitGroup
 	running.Go(func() { from.run(ctx) })
 	for i := range o.Workers {
@@ -49,6 +48,8 @@ func Read(ctx context.Context, src io.Reader, o Options) (*Pack, error) {
 	}
 	close(r.out.batches)
 	running.Wait()
+	r.cache.close()
+	r.buffers.drop()
 	if context.Cause(ctx) != nil { // the first failure of any goroutine
 		return nil, context.Cause(ctx)
 	}
@@ -173,7 +174,7 @@ func (r *reader) delta(o *Object, e Entry) (*content, error) {
 	if base == nil || base.flags&isDeferred != 0 || max(base.Size, e.Size) > r.o.Large {
 		return nil, r.skip(e.Size)
 	}
-	d := newContent(int(e.Size))
+	d := r.buffers.content(int(e.Size))
 	defer d.release()
 	if err := r.inflater.all(&r.in, d.bytes); err != nil {
 		return nil, err
@@ -210,7 +211,7 @@ func (r *reader) skip(size int64) error {
 // base returns the content of an object read before, or errFar.
 func (r *reader) base(o *Object) (*content, error) {
 	if c := r.cache.get(o.Offset); c != nil {
-		return c.use(), nil
+		return c, nil
 	}
 	c, err := r.load(o, r.o.Sink, maxFar)
 	if err != nil {

@@ -278,9 +278,9 @@ func TestCache(t *testing.T) {
 		content *content
 		kept    bool
 	}{
-		1: {newContent(10), true},
-		2: {newContent(cacheSize / 4), true},
-		3: {newContent(cacheSize/4 + 1), false},
+		1: {new(buffers).content(10), true},
+		2: {new(buffers).content(cacheSize / 4), true},
+		3: {new(buffers).content(cacheSize/4 + 1), false},
 		4: {newFileContent(file, 10), false},
 	} {
 		if k.put(offset, tt.content); (k.get(offset) != nil) != tt.kept {
@@ -288,7 +288,7 @@ func TestCache(t *testing.T) {
 		}
 	}
 	for offset := range int64(10) {
-		k.put(100+offset, newContent(cacheSize/8))
+		k.put(100+offset, new(buffers).content(cacheSize/8))
 	}
 	if k.size > cacheSize {
 		t.Errorf("%d bytes are kept, more than %d", k.size, cacheSize)
@@ -427,7 +427,7 @@ func TestKeeper(t *testing.T) {
 	var stack []frame
 	push := func(size int) {
 		t.Helper()
-		stack = append(stack, frame{content: newContent(size), at: -1})
+		stack = append(stack, frame{content: new(buffers).content(size), at: -1})
 		if err := k.fit(stack); err != nil {
 			t.Fatal(err)
 		}

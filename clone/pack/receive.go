@@ -227,6 +227,9 @@ func (s *stream) receive() ([]byte, error) {
 
 // giveBack returns the chunk, if any, to the receiver.
 func (s *stream) giveBack() {
+	if s.chunk == nil {
+		return
+	}
 	select {
 	case s.from.free <- s.chunk:
 	default:

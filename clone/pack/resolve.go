@@ -72,7 +72,7 @@ func (r *reader) resolve() error {
 		return r.cause()
 	}
 	r.sort(func(o *Object) bool { return o.flags&isDeferred != 0 })
-	v := &resolver{reader: r, r: r.reread(), hasher: object.NewHasher(), buf: make([]byte, 32<<10), kept: keeper{temp: r.o.Temp}}
+	v := &resolver{reader: r, r: r.reread(), hasher: object.NewHasher(), buf: make([]byte, 32<<10), kept: keeper{temp: r.o.Temp, buffers: r.buffers}}
 	defer r.rereaders.Put(v.r)
 	defer v.drop()
 	if err := v.survey(); err != nil {
@@ -292,7 +292,9 @@ const keepSize = 8 << 20
 // keeper writes content of the stack to a file if there is too much for memory, beginning at the bottom, which is
 // needed last.
 type keeper struct {
-	temp  func() (*os.File, error)
+	temp    func() (*os.File, error)
+	buffers *buffers
+
 	file  *os.File
 	end   int64 // of the content in the file
 	size  int   // of the content in memory
@@ -348,7 +350,7 @@ func (k *keeper) back(top *frame, depth int, large int64) (err error) {
 		top.content = newFileContent(k.file, size)
 		top.content.at, top.content.lent = top.at, true
 	} else {
-		top.content = newContent(int(size))
+		top.content = k.buffers.content(int(size))
 		if n, err := k.file.ReadAt(top.content.bytes, top.at); int64(n) < size {
 			return err
 		}

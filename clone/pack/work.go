@@ -105,8 +105,7 @@ func (w *workers) add(number int, hasher *object.Hasher, j job, buf []byte) erro
 		}
 	}
 	w.progress.Objects.Add(1)
-	c := j.content
-	return w.sink.Add(number, j.object, Content{Bytes: c.bytes, File: c.file, Size: c.size})
+	return w.sink.Add(number, j.object, j.content.loaned())
 }
 
 // name computes the ID of an object.

@@ -1,7 +1,6 @@
 package worktree
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -52,13 +51,20 @@ func (t *Tree) Add(_ int, o *pack.Object, c pack.Content) error {
 	delete(t.pending, o.ID)
 	if t.arrived != nil {
 		t.arrived[o.ID] = o
-		if (waiting == nil || o.Kind == plumbing.TreeObject) && t.holds+len(c.Bytes) <= maxHeld {
-			t.held[o.ID] = bytes.Clone(c.Bytes)
-			t.holds += len(c.Bytes)
+		if (waiting == nil || o.Kind == plumbing.TreeObject) && c.File == nil && t.holds+len(c.Bytes) <= maxHeld {
+			t.hold(o.ID, c)
 		}
 	}
 	t.mu.Unlock()
 	return t.take(waiting, o, c)
+}
+
+// hold keeps the content of an object, once. t.mu is locked.
+func (t *Tree) hold(id plumbing.Hash, c pack.Content) {
+	if _, again := t.held[id]; !again {
+		t.held[id] = c.Keep()
+		t.holds += len(c.Bytes)
+	}
 }
 
 // take processes an object for all entries that waited for it.
@@ -96,7 +102,7 @@ func (e *Entry) check(o *pack.Object) error {
 type arrival struct {
 	entry   *Entry
 	object  *pack.Object // nil for the empty tree
-	content []byte       // nil if it has to be read again
+	content pack.Content // without Bytes if it has to be read again; of a blob, to be released
 }
 
 // want makes an entry wait for its object, or appends it to ready if the object has arrived. t.mu is locked.
@@ -116,7 +122,7 @@ func (t *Tree) want(e *Entry, ready []arrival) []arrival {
 	content := t.held[e.ID]
 	if e.sub == nil { // trees stay: they are small, and otherwise only in the pack
 		delete(t.held, e.ID)
-		t.holds -= len(content)
+		t.holds -= len(content.Bytes)
 	}
 	return append(ready, arrival{e, o, content})
 }
@@ -132,9 +138,8 @@ func (t *Tree) takeAll(ready []arrival) (err error) {
 		}
 		ready, blobs = setApart(ready, last, blobs)
 	}
-	var buf []byte
 	for _, a := range blobs {
-		if buf, err = t.placeAgain(a, buf); err != nil {
+		if err = t.placeAgain(a); err != nil {
 			return err
 		}
 	}
@@ -162,31 +167,31 @@ func (t *Tree) expandAgain(a arrival, ready []arrival) (_ []arrival, err error) 
 	if err := a.entry.check(a.object); err != nil {
 		return nil, err
 	}
-	if a.content == nil {
-		if a.content, err = a.object.Content(nil); err != nil {
+	content := a.content.Bytes
+	if content == nil {
+		if content, err = a.object.Content(nil); err != nil {
 			return nil, err
 		}
 	}
-	return t.expand(a.entry, a.content, ready)
+	return t.expand(a.entry, content, ready)
 }
 
-// placeAgain places a blob whose content is already in a file, or in the pack. It returns a buffer for the next call.
-func (t *Tree) placeAgain(a arrival, buf []byte) (_ []byte, err error) {
+// placeAgain places a blob whose content is already in a file, or in the pack.
+func (t *Tree) placeAgain(a arrival) error {
 	o := a.object
 	if err := a.entry.check(o); err != nil {
-		return nil, err
+		return err
 	}
-	if a.content == nil && o.Size <= maxReread {
-		var found bool
-		if buf, found = t.Base(o, buf); !found {
-			buf, err = o.Content(buf)
+	content := a.content
+	if content.Bytes == nil && o.Size <= maxReread {
+		var err error
+		if content, err = o.Load(t); err != nil {
+			return err
 		}
-		if err != nil {
-			return nil, err
-		}
-		a.content = buf
 	}
-	return buf, t.place(a.entry, o, pack.Content{Bytes: a.content, Size: o.Size})
+	defer content.Release()
+	content.Size = o.Size
+	return t.place(a.entry, o, content)
 }
 
 // expand makes entries from the tree object of e, and makes them wait for their objects. It

@@ -1,7 +1,6 @@
 package worktree
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha1"
 	"encoding/binary"
@@ -36,9 +35,7 @@ const (
 // WriteIndex writes the index of the tree after Finish: version 2, or 3 if entries are skipped. It includes the ids of
 // the trees (extension TREE), so that git status need not compute them. It needs Options.Stat.
 func (t *Tree) WriteIndex(w io.Writer) error {
-	buffered := bufio.NewWriterSize(w, 64<<10)
-	x := &indexWriter{sum: sha1.New()}
-	x.w = io.MultiWriter(buffered, x.sum)
+	x := &indexWriter{w: w, sum: sha1.New()}
 	version, count := uint32(2), uint32(0)
 	for e := range t.Entries() {
 		count++
@@ -55,16 +52,16 @@ func (t *Tree) WriteIndex(w io.Writer) error {
 	}
 	x.flush()
 	if x.err == nil {
-		_, x.err = buffered.Write(x.sum.Sum(nil))
-	}
-	if x.err == nil {
-		x.err = buffered.Flush()
+		_, x.err = w.Write(x.sum.Sum(nil))
 	}
 	if x.err != nil {
 		return fmt.Errorf("write the index: %w", x.err)
 	}
 	return nil
 }
+
+// indexChunk is from how many bytes on the index is written. Smaller pieces would take longer to hash.
+const indexChunk = 32 << 10
 
 type indexWriter struct {
 	w   io.Writer
@@ -77,10 +74,10 @@ func (x *indexWriter) header(version, count uint32) {
 	x.buf = append(x.buf, "DIRC"...)
 	x.buf = binary.BigEndian.AppendUint32(x.buf, version)
 	x.buf = binary.BigEndian.AppendUint32(x.buf, count)
-	x.flush()
 }
 
 func (x *indexWriter) entry(e *Entry) {
+	start := len(x.buf)
 	s := &e.stat
 	for _, field := range [...]uint32{
 		s.ctime, s.ctimeNano, s.mtime, s.mtimeNano, s.dev, s.ino, uint32(e.Mode), s.uid, s.gid, s.size,
@@ -98,8 +95,10 @@ func (x *indexWriter) entry(e *Entry) {
 		x.buf = binary.BigEndian.AppendUint16(x.buf, flagSkipWorktree)
 	}
 	x.buf = e.appendPath(x.buf)
-	x.buf = append(x.buf, "\x00\x00\x00\x00\x00\x00\x00\x00"[:8-len(x.buf)%8]...) // at least one
-	x.flush()
+	x.buf = append(x.buf, "\x00\x00\x00\x00\x00\x00\x00\x00"[:8-(len(x.buf)-start)%8]...) // at least one
+	if len(x.buf) >= indexChunk {
+		x.flush()
+	}
 }
 
 // trees writes the extension TREE: for each directory its name, its numbers of entries and of directories, and its id.
@@ -140,6 +139,7 @@ func (x *indexWriter) flush() {
 	if x.err == nil {
 		_, x.err = x.w.Write(x.buf)
 	}
+	x.sum.Write(x.buf)
 	x.buf = x.buf[:0]
 }
 

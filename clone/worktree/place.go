@@ -257,7 +257,7 @@ func (t *Tree) Open(e *Entry) (*os.File, error) {
 
 // openat opens the file of an entry. It does not follow a link of that name.
 func (t *Tree) openat(e *Entry, flags int, mode uint32) (dirfd.FD, error) {
-	var buf [256]byte
+	var buf [pathBuffer]byte
 	return dirfd.OpenFD(t.root, string(e.appendPath(buf[:0])), flags, mode)
 }
 

@@ -60,7 +60,7 @@ type Tree struct {
 	depth    int                            // of top, in directories of Subdir
 	pending  map[plumbing.Hash]*Entry       // entries that wait for an object: lists, linked by next
 	arrived  map[plumbing.Hash]*pack.Object // objects that may be wanted later; nil when all wanted ones are known
-	held     map[plumbing.Hash][]byte       // the content of some of those
+	held     map[plumbing.Hash]pack.Content // the content of some of those
 	holds    int                            // bytes in held
 	expected int                            // trees that are wanted and not yet expanded
 	bases    []*Entry                       // indexed by Object.Placed - 1
@@ -106,7 +106,7 @@ func New(o Options) *Tree {
 		limit:   max(maxMemory, 2*(entrySize+maxName)*int64(o.MaxFiles)),
 		pending: make(map[plumbing.Hash]*Entry),
 		arrived: make(map[plumbing.Hash]*pack.Object),
-		held:    make(map[plumbing.Hash][]byte),
+		held:    make(map[plumbing.Hash]pack.Content),
 		written: make(map[*Entry]plumbing.Hash),
 	}
 	for name := range strings.SplitSeq(o.Subdir, "/") {
@@ -117,22 +117,30 @@ func New(o Options) *Tree {
 	return t
 }
 
-// Path returns the path of the entry in Dir: names and slashes, of any bytes except NUL.
-func (e *Entry) Path() string { return string(e.appendPath(nil)) }
+// Name returns the last name of the path.
+func (e *Entry) Name() string { return e.name }
 
+// Path returns the path of the entry in Dir: names and slashes, of any bytes except NUL.
+func (e *Entry) Path() string {
+	var buf [pathBuffer]byte
+	return string(e.appendPath(buf[:0]))
+}
+
+const pathBuffer = 256 // longer paths take another allocation
+
+// appendPath appends the path, from its end to its start.
 func (e *Entry) appendPath(path []byte) []byte {
 	if e.in == nil {
 		return path
 	}
-	return append(e.in.appendPath(path), e.name...)
-}
-
-// appendPath appends the path with a slash after it, or nothing at the top.
-func (d *directory) appendPath(path []byte) []byte {
-	if d.entry.in == nil {
-		return path
+	at := len(path) + e.in.length + len(e.name)
+	path = slices.Grow(path, at-len(path))[:at]
+	for at -= copy(path[at-len(e.name):], e.name); e.in.entry.in != nil; at -= len(e.name) + 1 {
+		e = e.in.entry
+		path[at-1] = '/'
+		copy(path[at-1-len(e.name):], e.name)
 	}
-	return append(d.entry.appendPath(path), '/')
+	return path
 }
 
 // Entries returns the entries except directories, in the order of an index: by the bytes of their paths.
