@@ -125,7 +125,7 @@ func (n namespace) requireSame(pod, commit string) {
 	before, container := n.found(pod, "app"), n.pod(pod).containerNamed(n.T, "clone").ContainerID
 	n.script("kill-sandbox.sh", n.name, pod)
 	const state = `jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[*].ready}{"\n"}`
-	n.follow("get", "pod", pod, "--watch", "-o", state).until(`^[1-9]\d* true( true)*$`)
+	n.followPod(pod, "-o", state).until(`^[1-9]\d* true( true)*$`)
 	if again := n.pod(pod).containerNamed(n.T, "clone").ContainerID; again == container {
 		n.Errorf("the clone of Pod %s did not run again", pod)
 	}
@@ -218,7 +218,7 @@ func TestGitCloneWatch(t *testing.T) {
 	id = push("killed")
 	n.kubectl("exec", "synced", "--container", "app", "--", "/app", "-kill", "initbox", "-exit", "0")
 	const state = `.status.initContainerStatuses[?(@.name=="config")]`
-	n.follow("get", "pod", "synced", "--watch", "-o", `jsonpath={`+state+`.restartCount} {`+state+`.ready}{"\n"}`).until(`^[1-9]\d* true$`)
+	n.followPod("synced", "-o", `jsonpath={`+state+`.restartCount} {`+state+`.ready}{"\n"}`).until(`^[1-9]\d* true$`)
 	app.until(`^found "killed"$`)
 	app.until(`^told of ` + id + `$`)
 

@@ -393,16 +393,24 @@ func (s *stream) String() string {
 	return b.String()
 }
 
+// followPod follows a Pod in kubectl get, which also has flags for the output. The Pod is selected, not named: kubectl
+// reads a named object, then watches it, and does not print the first event of the watch, which it takes for the object
+// that it has read. A change between the two, if it is the last one, is never shown.
+func (n namespace) followPod(name string, flags ...string) *stream {
+	n.Helper()
+	return n.follow(append([]string{"get", "pods", "--field-selector", "metadata.name=" + name, "--watch"}, flags...)...)
+}
+
 // watchPod follows a Pod's line in kubectl get.
 func (n namespace) watchPod(name string) *stream {
 	n.Helper()
-	return n.follow("get", "pod", name, "--watch", "--no-headers")
+	return n.followPod(name, "--no-headers")
 }
 
 // watchPodEvents follows a Pod as JSON, and returns when the watch has started.
 func (n namespace) watchPodEvents(name string) *stream {
 	n.Helper()
-	s := n.follow("get", "pod", name, "--watch", "--output-watch-events", "-o", "json")
+	s := n.followPod(name, "--output-watch-events", "-o", "json")
 	s.until(`"ADDED"`)
 	return s
 }

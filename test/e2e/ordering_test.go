@@ -54,11 +54,11 @@ func TestOrderByFailingGate(t *testing.T) {
 	n.apply("ordering-gate-fails.yaml")
 	events := n.follow("get", "events", "--watch", "--no-headers", "--field-selector", "reason=FailedPostStartHook")
 	t.Logf("the event says: %s", trimmed(events.until(`FailedPostStartHook`).text))
-	server := n.follow("get", "pod", "gate", "--watch", "-o",
+	server := n.followPod("gate", "-o",
 		`jsonpath={.status.containerStatuses[?(@.name=="server")].state.waiting}{.status.containerStatuses[?(@.name=="server")].lastState}{"\n"}`)
 	killed := server.until(`"terminated":.*"message":"not ready within [3-9](\.\d+)?s: http://127.0.0.1:8080/: connection refused`)
 	t.Logf("the server's status: %s", trimmed(killed.text)) // also contains the hook's output, until the next status replaces it
-	client := n.follow("get", "pod", "gate", "--watch", "-o",
+	client := n.followPod("gate", "-o",
 		`jsonpath={.status.containerStatuses[?(@.name=="client")].state}{.status.containerStatuses[?(@.name=="client")].lastState}{"\n"}`)
 	client.until(`startedAt`)
 	t.Log("the client was started all the same, when the gate had given up")

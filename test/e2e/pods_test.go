@@ -47,7 +47,7 @@ func (n namespace) followLog(pod, container string) *stream {
 func (n namespace) untilStarted(pod, container string) {
 	n.Helper()
 	status := `.status.initContainerStatuses[?(@.name=="` + container + `")]`
-	n.follow("get", "pod", pod, "--watch", "-o", `jsonpath={`+status+`.state}{`+status+`.lastState}{"\n"}`).until(`startedAt`)
+	n.followPod(pod, "-o", `jsonpath={`+status+`.state}{`+status+`.lastState}{"\n"}`).until(`startedAt`)
 }
 
 // The messages of a stuck Pod: its log while it waits, and kubectl describe after it has given up.
@@ -194,7 +194,7 @@ func TestSandboxRestarted(t *testing.T) {
 	const runs = `jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}{"\n"}`
 	before, first := n.kubectl("logs", "again"), n.pod("again")
 	n.script("kill-sandbox.sh", n.name, "again")
-	n.follow("get", "pod", "again", "--watch", "-o", runs).until(`^[1-9]\d* true$`)
+	n.followPod("again", "-o", runs).until(`^[1-9]\d* true$`)
 	after, second := n.kubectl("logs", "again"), n.pod("again")
 	for i, c := range second.Status.InitContainerStatuses {
 		// Their restartCount is not reliable: the kubelet may have removed the old ones before.
@@ -225,7 +225,7 @@ func TestOnce(t *testing.T) {
 	n.kubectl("delete", "job/migrate", "role/wait")
 	const runs = `jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}{"\n"}`
 	n.script("kill-sandbox.sh", n.name, "once")
-	n.follow("get", "pod", "once", "--watch", "-o", runs).until(`^[1-9]\d* true$`)
+	n.followPod("once", "-o", runs).until(`^[1-9]\d* true$`)
 	if log := n.logs("once", "wait"); !strings.Contains(log, "done already, at ") || !strings.Contains(log, " according to /state/wait") {
 		n.Errorf("it waited again: %s", log)
 	}

@@ -335,7 +335,7 @@ func TestRegisterRestarted(t *testing.T) {
 	step("a Pod")
 
 	n.kubectl("exec", name, "--container", "app", "--", "/app", "-kill", "initbox", "-exit", "0")
-	restarts := n.follow("get", "pod", name, "--watch", "-o", `jsonpath={.status.initContainerStatuses[?(@.name=="register")].restartCount} {.status.initContainerStatuses[?(@.name=="register")].ready}{"\n"}`)
+	restarts := n.followPod(name, "-o", `jsonpath={.status.initContainerStatuses[?(@.name=="register")].restartCount} {.status.initContainerStatuses[?(@.name=="register")].ready}{"\n"}`)
 	restarts.until(`^[1-9]\d* true$`)
 	server.untilInstant("a question", func(i instant) bool { return i.What == "ask" && i.Status == 200 })
 	server.requireOnce()
@@ -347,7 +347,7 @@ func TestRegisterRestarted(t *testing.T) {
 		old := server.registered()[name]
 		n.script("kill-sandbox.sh", n.name, name)
 		ip := server.untilInstant("another address", func(i instant) bool { return i.What == "register" && !slices.Contains(old, i.IP) }).IP
-		n.follow("get", "pod", name, "--watch", "-o", `jsonpath={.status.podIP} {.status.containerStatuses[0].ready}{"\n"}`).until(`^` + ip + ` true$`)
+		n.followPod(name, "-o", `jsonpath={.status.podIP} {.status.containerStatuses[0].ready}{"\n"}`).until(`^` + ip + ` true$`)
 		server.requireLive(n.livePods("app=web"))
 		step(fmt.Sprintf("with a new sandbox, %v in place of %v", server.registered()[name], old))
 	}
@@ -391,7 +391,7 @@ func TestRegisterStuck(t *testing.T) {
 		{"no-ip", 1, []string{`the Pod's IP is not known`, `^- name: POD_IP\n +valueFrom:\n +fieldRef: {fieldPath: status.podIP}$`}},
 	} {
 		const state = `{.status.initContainerStatuses[0].state.terminated}{.status.initContainerStatuses[0].lastState.terminated}{"\n"}`
-		n.follow("get", "pod", c.pod, "--watch", "-o", "jsonpath="+state).until(fmt.Sprintf(`"exitCode":%d,.*"message":"%s`, c.status, c.message[0]))
+		n.followPod(c.pod, "-o", "jsonpath="+state).until(fmt.Sprintf(`"exitCode":%d,.*"message":"%s`, c.status, c.message[0]))
 		describe := n.kubectl("describe", "pod", c.pod)
 		contains(t, "kubectl describe", describe, fmt.Sprintf(`Exit Code: +%d$`, c.status), `Message: +`+c.message[0])
 		contains(t, "kubectl describe", describe, c.message...)

@@ -28,7 +28,7 @@ func TestRender(t *testing.T) {
 	if ours != "" { // a test can only kill a Pod's sandbox in test/cluster
 		const runs = `jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}{"\n"}`
 		n.script("kill-sandbox.sh", n.name, "web-0")
-		n.follow("get", "pod", "web-0", "--watch", "-o", runs).until(`^[1-9]\d* true$`)
+		n.followPod("web-0", "-o", runs).until(`^[1-9]\d* true$`)
 		// The file is unchanged, with the same time: it does not contain the Pod's new address.
 		if again := n.logs("web-0", "app"); again != app {
 			t.Errorf("the app found\n%sand after the restart\n%s", app, again)
