@@ -204,7 +204,8 @@ func TestGitCloneWatch(t *testing.T) {
 	}
 	id := push("0")
 	n.apply("gitclone-watch.yaml", "runAsUser: 2345678", "runAsUser: 1234567",
-		"automountServiceAccountToken: false", "automountServiceAccountToken: false\n  shareProcessNamespace: true") // so that the app can kill it
+		"--webhook-url", `--signal, "HUP:app", --webhook-url`,
+		"automountServiceAccountToken: false", "automountServiceAccountToken: false\n  shareProcessNamespace: true") // so that the app can kill it, and gets its signals
 	n.wait("condition=Ready", "pod/synced")
 	app := n.follow("logs", "synced", "--container", "app", "--follow")
 	app.until(`^found "0"$`)
@@ -214,6 +215,7 @@ func TestGitCloneWatch(t *testing.T) {
 		app.until(fmt.Sprintf(`^found "%d"$`, revision+1))
 		app.until(`^told of ` + id + `$`)
 	}
+	app.until(`^told by hangup$`)
 
 	id = push("killed")
 	n.kubectl("exec", "synced", "--container", "app", "--", "/app", "-kill", "initbox", "-exit", "0")

@@ -59,6 +59,7 @@ go run ./test/e2e/image -tag app:e2e -o "$work/app.tar" "$work/app/app"
 go run ./test/e2e/image -tag git:e2e -with "git,$(git --exec-path)/git-http-backend" -o "$work/git.tar" "$work/app/app"
 go run ./test/e2e/image -tag redis:e2e -with redis-server -o "$work/redis.tar" "$work/app/app"
 go run ./test/e2e/image -tag etcd:e2e -with etcd -o "$work/etcd.tar" "$work/app/app"
+go run ./test/e2e/image -tag prometheus:e2e -with prometheus -o "$work/prometheus.tar" "$work/app/app"
 postgres_image
 go run ./test/e2e/image -tag theme:e2e -files test/e2e/testdata/theme -o "$work/theme.tar" "$work/app/app"
 mkdir "$work/registry" # likewise
@@ -78,7 +79,7 @@ for applet in sh nslookup sleep; do
 	cp "$(command -v busybox)" "$work/busybox/bin/$applet"
 done
 go run ./test/e2e/image -tag busybox:e2e -files "$work/busybox" -o "$work/busybox.tar" "$(command -v busybox)"
-for image in initbox app git redis etcd postgres theme registry busybox; do
+for image in initbox app git redis etcd prometheus postgres theme registry busybox; do
 	$LOAD_IMAGE "$work/$image.tar"
 done
 

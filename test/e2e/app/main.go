@@ -29,13 +29,15 @@ func main() {
 	kill := flag.String("kill", "", "`NAME` of the processes to kill, as a node that is out of memory does")
 	stat := flag.String("stat", "", "`FILE`, or pattern of files, to print the inode, the mode, the owner, the time and the content of")
 	follow := flag.String("follow", "", "`LINK` to a directory whose files say the same, at any time; print that when it changes")
-	config := flag.String("config", "", "`FILE` that a web application could not do without")
+	config := flag.String("config", "", "`FILE` that a web application could not do without; it is read again after SIGHUP")
 	site := flag.String("site", "", "`DIR` to serve, where there is no other answer")
 	status := flag.Int("exit", -1, "`STATUS` to end with, instead of waiting for SIGTERM")
 	flag.Parse()
 
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
 	fmt.Println("started", strings.Join(flag.Args(), " "))
 	select {
 	case <-time.After(*delay):
@@ -74,11 +76,22 @@ func main() {
 	if *status >= 0 {
 		os.Exit(*status)
 	}
+	go readAgain(reload, *config)
 	fmt.Println("ended by", <-stop)
 	if *last != "" {
 		if err := fetch(*last); err != nil {
 			fmt.Println("failed:", err)
 			os.Exit(1)
+		}
+	}
+}
+
+// readAgain prints each signal, and the configuration then.
+func readAgain(reload <-chan os.Signal, config string) {
+	for s := range reload {
+		fmt.Println("told by", s)
+		if err := describe(config); config != "" && err != nil {
+			fmt.Println("failed:", err)
 		}
 	}
 }
