@@ -178,7 +178,7 @@ func (e *env) begin(c *cli.Context, action cli.ActionFunc) (err error) {
 	if e.log, err = newLogger(e.stderr, e.logFormat, e.logLevel, &e.step); err != nil {
 		return err
 	}
-	if e.name == "sleep" && !c.IsSet("timeout") {
+	if e.name == "sleep" && !isSet(c, "timeout") {
 		e.timeout = 0 // its argument says how long it takes
 	}
 	if err := e.checkOnce(c); err != nil {
@@ -220,7 +220,7 @@ func staysRunning(c *cli.Context) string {
 	switch {
 	case c.Command.Name == "register" && c.Bool("hold"): // --hold of a wait is a duration
 		return "--hold"
-	case slices.Contains([]string{"git-clone", "keystore", kubeGetName, "render"}, c.Command.Name) && c.IsSet("watch"):
+	case slices.Contains([]string{"git-clone", "keystore", kubeGetName, "render"}, c.Command.Name) && isSet(c, "watch"):
 		return "--watch"
 	}
 	return ""

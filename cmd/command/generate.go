@@ -222,7 +222,7 @@ func (f *generateFlags) arguments(c *cli.Context) error {
 	}
 	for _, g := range generated {
 		for flag := range strings.FieldsSeq(g.flags) {
-			if c.IsSet(flag) && !slices.Contains(strings.Fields(generated[i].flags), flag) {
+			if isSet(c, flag) && !slices.Contains(strings.Fields(generated[i].flags), flag) {
 				return usagef("--%s is not for %s, but for %s", flag, f.what, g.what)
 			}
 		}

@@ -267,7 +267,7 @@ func (g *gitFlags) fromGitSync(c *cli.Context, e *env, args []string) (url, dir 
 			return "", "", usagef("--%s %s: %w", flagCompat, compatGitSync, help.WrongValue(err, c.Command.Flags))
 		}
 	}
-	if !c.IsSet("timeout") {
+	if !isSet(c, "timeout") {
 		g.deadline = line.Timeout
 		if e.inspecting && line.Timeout != nil {
 			e.timeout = *line.Timeout
@@ -309,7 +309,7 @@ func (g *gitFlags) options(c *cli.Context, e *env, url, dir string) (clone.Optio
 	if patterns := g.sparsePatterns.Value(); len(patterns) > 0 {
 		o.Sparse, o.Patterns = patterns, true
 	}
-	if o.Subdir != "" && !c.IsSet("git-dir") {
+	if o.Subdir != "" && !isSet(c, "git-dir") {
 		o.GitDir = clone.GitRemove // git would report everything else as deleted
 	}
 	for _, check := range []func(*cli.Context, clone.Options) error{checkPlaces, g.checkRevision, g.checkCredentials} {
@@ -359,7 +359,7 @@ func checkPlaces(_ *cli.Context, o clone.Options) error {
 func (g *gitFlags) checkRevision(c *cli.Context, o clone.Options) error {
 	kinds := []string{string(clone.SubmodulesOff), string(clone.SubmodulesShallow), string(clone.SubmodulesRecursive)}
 	switch {
-	case strings.HasPrefix(o.Ref, "-"), strings.ContainsAny(o.Ref, "\n\r\x00"), c.IsSet("ref") && o.Ref == "":
+	case strings.HasPrefix(o.Ref, "-"), strings.ContainsAny(o.Ref, "\n\r\x00"), isSet(c, "ref") && o.Ref == "":
 		return usagef("--ref %s: want a branch, a tag, a commit, refs/… or a range of versions", o.Ref)
 	case o.Depth < 0:
 		return usagef("--depth %d: want a number of commits, or 0 for all", o.Depth)
@@ -370,13 +370,13 @@ func (g *gitFlags) checkRevision(c *cli.Context, o clone.Options) error {
 	case o.Filter != "" && !clone.IsFilter(o.Filter):
 		return usagef("--filter: want blob:none, blob:limit=SIZE or tree:0, got %q", o.Filter).
 			hint("git's other filters would omit what the files need; --sparse says which files")
-	case o.MaxFiles < 0 || c.IsSet("max-files") && o.MaxFiles == 0:
+	case o.MaxFiles < 0 || isSet(c, "max-files") && o.MaxFiles == 0:
 		return usagef("--max-files %d: want a number from 1", o.MaxFiles)
 	case o.KeepOld < 0:
 		return usagef("--keep-old %v: want a time such as 10m", o.KeepOld)
 	case o.KeepOld > 0 && o.Link == "":
 		return usagef("--keep-old needs --link: without it, the new tree replaces the old one")
-	case c.IsSet("max-size") && o.MaxSize == 0:
+	case isSet(c, "max-size") && o.MaxSize == 0:
 		return usagef("--max-size 0: want a size such as 500Mi")
 	case o.Subdir != "" && o.GitDir != clone.GitRemove:
 		return usagef("--subdir and --git-dir %s are mutually exclusive: git would report all other files as deleted", o.GitDir).

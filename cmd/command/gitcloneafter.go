@@ -62,7 +62,7 @@ func (g *gitFlags) checkAfter(c *cli.Context) error {
 		return usagef("--config and --watch are mutually exclusive").hint("give each repository to watch its own sidecar")
 	case g.config != "" && (g.sidecar.touch != "" || g.sidecar.url != ""):
 		return usagef("--touch and --webhook-url are for one commit, and --config clones several").hint("--output lists what was cloned")
-	case c.IsSet("parallel") && g.parallel < 1:
+	case isSet(c, "parallel") && g.parallel < 1:
 		return usagef("--parallel %d: want a number from 1", g.parallel)
 	}
 	return g.sidecar.check(c)

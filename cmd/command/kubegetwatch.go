@@ -69,14 +69,14 @@ func (k *kubeWatchFlags) arguments(c *cli.Context, e *env) ([]string, error) {
 		return nil, usagef("--%s %s: %w", flagCompat, compatK8sSidecar, err)
 	}
 	for _, f := range line.Flags {
-		if c.IsSet(f.Name) {
+		if isSet(c, f.Name) {
 			continue
 		}
 		if err := c.Set(f.Name, f.Value); err != nil {
 			return nil, usagef("--%s %s: %w", flagCompat, compatK8sSidecar, help.WrongValue(err, c.Command.Flags))
 		}
 	}
-	if line.Body != "" && !c.IsSet("webhook-body") {
+	if line.Body != "" && !isSet(c, "webhook-body") {
 		if err := c.Set("webhook-body", line.Body); err != nil {
 			return nil, err
 		}

@@ -281,11 +281,11 @@ func (r *registerFlags) checkPreset(c *cli.Context) error {
 	if own := given(c, "method", "field", "field-file", "body-template", "content-type", "check-url", "heartbeat-url", "heartbeat-method", "deregister-url", "deregister-method"); own != nil {
 		return usagef("%s: the preset %s sets this itself", strings.Join(own, ", "), name).hint("describe the entry with --service, --id, --address, --port, --tag, --meta and --json")
 	}
-	if port := r.o.Entry.Port; c.IsSet("port") && (port < 1 || port > 65535) {
+	if port := r.o.Entry.Port; isSet(c, "port") && (port < 1 || port > 65535) {
 		return usagef("--port %d: want a number from 1 to 65535", port)
 	}
 	for _, need := range p.Needs {
-		if slices.Contains([]string{"service", "port", "health"}, need) && !c.IsSet(need) { // the others come from the downward API
+		if slices.Contains([]string{"service", "port", "health"}, need) && !isSet(c, need) { // the others come from the downward API
 			return usagef("the preset %s needs --%s", name, need)
 		}
 	}
@@ -303,7 +303,7 @@ func (r *registerFlags) checkHold(c *cli.Context) error {
 		return usagef("--deregister-url: only with --hold, or with --state for initbox deregister")
 	case r.custom.CheckURL != "" && !kept:
 		return usagef("--check-url: only with --state or --hold, since nothing else records what was registered")
-	case c.IsSet("heartbeat") && r.o.Every < minHeartbeat:
+	case isSet(c, "heartbeat") && r.o.Every < minHeartbeat:
 		return usagef("--heartbeat %v: want at least %v", r.o.Every, minHeartbeat)
 	}
 	if err := needs(c, [][2]string{{"heartbeat-method", "heartbeat-url"}, {"deregister-method", "deregister-url"}}); err != nil {

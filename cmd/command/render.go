@@ -221,7 +221,7 @@ func (r *renderFlags) options(c *cli.Context, e *env, sources []string) (render.
 	if r.diff {
 		o.Diff = e.stdout
 	}
-	if c.IsSet("env-allow") {
+	if isSet(c, "env-allow") {
 		o.EnvAllow = r.envAllow.Value()
 	}
 	for _, pattern := range slices.Concat(o.EnvAllow, o.SecretEnv) {
@@ -256,7 +256,7 @@ func (r *renderFlags) options(c *cli.Context, e *env, sources []string) (render.
 // looking returns how many of the flags that only inspect are given.
 func (r *renderFlags) looking(c *cli.Context) int {
 	n := 0
-	for _, on := range []bool{r.dryRun || r.diff, r.listInputs, c.IsSet("explain")} {
+	for _, on := range []bool{r.dryRun || r.diff, r.listInputs, isSet(c, "explain")} {
 		if on {
 			n++
 		}
@@ -281,7 +281,7 @@ func (r *renderFlags) check(c *cli.Context, o render.Options) error {
 		return err
 	}
 	switch {
-	case len(o.Sources)+len(o.Inline) == 0 && r.o.EnvFile == "" && !c.IsSet("explain"):
+	case len(o.Sources)+len(o.Inline) == 0 && r.o.EnvFile == "" && !isSet(c, "explain"):
 		return usagef("no template given").hint("as in: initbox render /templates:/config --values /values/app.yaml")
 	case stdin > 1:
 		return usagef("stdin can be read only once, and is given %d times", stdin)
@@ -346,7 +346,7 @@ func (r *renderFlags) templateOptions(c *cli.Context, o *render.Options) error {
 	if err := r.engineOptions(c); err != nil {
 		return err
 	}
-	if c.IsSet("vars") {
+	if isSet(c, "vars") {
 		vars, err := envsubst.ParseVars(r.vars)
 		if err != nil {
 			return usagef("--vars: %w", err)
@@ -360,12 +360,12 @@ func (r *renderFlags) templateOptions(c *cli.Context, o *render.Options) error {
 // extensions, none of which is envsubst's.
 func (r *renderFlags) engineOptions(c *cli.Context) error {
 	switch other := r.o.Engine; {
-	case c.IsSet("vars") && other != render.Envsubst:
+	case isSet(c, "vars") && other != render.Envsubst:
 		return usagef("--vars: only with --engine envsubst")
 	case other == "" || other == render.GoTemplate:
-	case c.IsSet("delims") || c.IsSet("compat"):
+	case isSet(c, "delims") || isSet(c, "compat"):
 		return usagef("%s: only for Go templates, and not with --engine %s", strings.Join(given(c, "delims", "compat"), ", "), other)
-	case c.IsSet("partials") && other == render.Envsubst:
+	case isSet(c, "partials") && other == render.Envsubst:
 		return usagef("--partials: templates of envsubst cannot include others")
 	}
 	return nil

@@ -160,7 +160,7 @@ func (r *requestFlags) options(c *cli.Context, e *env) (o request.Options, err e
 			return r.content(ctx, e, source, f)
 		}
 	}
-	if c.IsSet("idempotency-key") {
+	if isSet(c, "idempotency-key") {
 		if err := r.setKey(&o, e, source); err != nil {
 			return o, err
 		}
@@ -197,12 +197,12 @@ func (r *requestFlags) check(c *cli.Context) error {
 		return usagef("unexpected argument: %s", c.Args().Get(1)).hint(example)
 	case len(bodies) > 1, len(bodies) == 1 && bodies[0] != "--upload" && given(c, "field", "field-file") != nil:
 		return usagef("%s are mutually exclusive", strings.Join(append(bodies, given(c, "field", "field-file")...), " and "))
-	case c.IsSet("upload") && c.IsSet("content-type"):
+	case isSet(c, "upload") && isSet(c, "content-type"):
 		return usagef("--upload and --content-type are mutually exclusive: a form with files is multipart/form-data")
 	case r.o.Each == "":
 	case given(c, "request-body", "request-body-file", "json", "extract", "output") != nil:
 		return usagef("%s and --each are mutually exclusive", given(c, "request-body", "request-body-file", "json", "extract", "output")[0])
-	case given(c, "field", "field-file") != nil && !c.IsSet("upload"):
+	case given(c, "field", "field-file") != nil && !isSet(c, "upload"):
 		return usagef("--field and --each need --upload NAME, for the file").hint("or make the body with --body-template")
 	}
 	if strings.ContainsAny(r.o.Method, " \t\r\n:/") {

@@ -43,7 +43,7 @@ func (b *bodyFlags) check(c *cli.Context) error {
 	if bodies := given(c, "field", "json", "body-template"); len(bodies) > 1 {
 		return usagef("%s are mutually exclusive", strings.Join(bodies, " and "))
 	}
-	if c.IsSet("field-file") && given(c, "json", "body-template") != nil {
+	if isSet(c, "field-file") && given(c, "json", "body-template") != nil {
 		return usagef("--field-file is for a form, and cannot be combined with --json or --body-template")
 	}
 	if c.Command.Name == "register" {
@@ -218,7 +218,7 @@ func tryFlags(attempt, spread *time.Duration, retryTLS *bool, names *resolverFla
 
 // checkCredentials refuses credentials that exclude each other, or are incomplete.
 func checkCredentials(c *cli.Context) error {
-	if c.IsSet("user") && c.IsSet("token-file") {
+	if isSet(c, "user") && isSet(c, "token-file") {
 		return usagef("--user and --token-file are mutually exclusive")
 	}
 	return needs(c, [][2]string{{"user", "password-file"}, {"password-file", "user"}, {"key-file", "cert-file"}})

@@ -122,7 +122,7 @@ func (s *sidecarFlags) check(c *cli.Context) error {
 	if err := needs(c, pairs); err != nil {
 		return err
 	}
-	if c.IsSet("watch") && s.watch < minWatch {
+	if isSet(c, "watch") && s.watch < minWatch {
 		return usagef("--watch %v: want at least %v", s.watch, minWatch)
 	}
 	if s.signalText != "" {
