@@ -29,7 +29,7 @@ const maxVersion = 256 // bytes
 
 var (
 	errInvalid    = errors.New("invalid semantic version")
-	errTooLong    = fmt.Errorf("version string is too long (max %d bytes)", maxVersion)
+	errTooLong    = errors.New("version string is too long (max 256 bytes)")
 	errLeading0   = errors.New("version segment starts with 0")
 	errPrerelease = errors.New("invalid prerelease string")
 	errMetadata   = errors.New("invalid metadata string")

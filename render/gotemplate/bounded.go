@@ -18,8 +18,8 @@ import (
 )
 
 // boundedFuncs returns the functions of sprig and text/template whose results may be much
-// longer than their arguments. They check the size first.
-func (w *worker) boundedFuncs(library map[string]any) template.FuncMap {
+// longer than their arguments. They check the size first. Those that are not wanted may be missing.
+func (w *worker) boundedFuncs(library map[string]any, wanted func(name string) bool) template.FuncMap {
 	funcs := template.FuncMap{
 		"repeat": func(n int, s string) (string, error) {
 			if n < 0 {
@@ -70,7 +70,9 @@ func (w *worker) boundedFuncs(library map[string]any) template.FuncMap {
 		"fromYaml fromYamlArray fromJson fromJsonArray fromToml mustFromJson": w.decoded,
 	} {
 		for name := range strings.FieldsSeq(names) {
-			funcs[name] = w.limited(library[name], 0, check)
+			if wanted(name) {
+				funcs[name] = w.limited(library[name], 0, check)
+			}
 		}
 	}
 	w.regexps(funcs)

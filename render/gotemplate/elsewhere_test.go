@@ -48,7 +48,7 @@ func TestElsewhereIsHere(t *testing.T) {
 		name := word.FindString(here)
 		switch {
 		case strings.HasSuffix(there, "."), name == "", name == "if":
-		case e.functions()[name] == nil && !slices.Contains(runFuncs, name) && !slices.Contains(builtins, name):
+		case e.function(name) == nil && !slices.Contains(runFuncs, name) && !slices.Contains(builtins, name):
 			t.Errorf("the hint for %s is %s, which does not exist", there, here)
 		}
 	}

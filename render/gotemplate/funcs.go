@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"text/template"
 
 	"initbox/render/sprig"
@@ -36,14 +37,34 @@ func libraryFuncs() map[string]any {
 	return funcs
 }
 
-// funcs returns the functions that templates call by their own names.
-func (w *worker) funcs() template.FuncMap {
-	library := w.e.library()
-	funcs := make(template.FuncMap, len(library)+64)
-	for name, f := range library {
-		funcs[name] = w.bound(name, f)
+// provide makes the functions that a template uses: to make all 250 takes longer than to render a small file. A text of
+// tpl may use any.
+func (w *worker) provide(u *unit) {
+	missing := func(name string) bool { return !w.provided[name] && (u.callsTpl || slices.Contains(u.functions, name)) }
+	if w.hasAll || !u.callsTpl && !slices.ContainsFunc(u.functions, missing) {
+		return
 	}
-	maps.Copy(funcs, w.boundedFuncs(library))
+	funcs := w.funcs(missing)
+	w.base.Funcs(funcs)
+	for name := range funcs {
+		w.provided[name] = true
+	}
+	for _, name := range u.functions {
+		w.provided[name] = true // the builtins, too
+	}
+	w.hasAll = u.callsTpl
+}
+
+// funcs returns those wanted of the functions that templates call by their own names.
+func (w *worker) funcs(wanted func(name string) bool) template.FuncMap {
+	library := w.e.library()
+	funcs := template.FuncMap{}
+	for name, f := range library {
+		if wanted(name) {
+			funcs[name] = w.bound(name, f)
+		}
+	}
+	maps.Copy(funcs, w.boundedFuncs(library, wanted))
 	if w.e.options.Compat == dockerize {
 		for name, f := range dockerizeFuncs(w.e.data) {
 			funcs[name] = w.bound(name, f)
@@ -57,6 +78,7 @@ func (w *worker) funcs() template.FuncMap {
 		"env":           func(name string) string { value, _ := w.e.data.Env[name].(string); return value },
 		"expandenv":     func(text string) (string, error) { return w.expand(text, new([]string)) },
 	})
+	maps.DeleteFunc(funcs, func(name string, _ any) bool { return !wanted(name) })
 	return funcs
 }
 

@@ -38,15 +38,15 @@ func New(data *engine.Data, o engine.Options) engine.Engine {
 	e.options.Steps = cmp.Or(o.Steps, engine.DefaultLimits.Steps)
 	e.library = sync.OnceValue(func() map[string]any {
 		funcs := libraryFuncs()
-		for name, f := range (&worker{e: e}).boundedFuncs(funcs) { // for their names and types: each worker has its own
-			if funcs[name] == nil && !slices.Contains(builtins, name) {
-				funcs[name] = f
-			}
-		}
 		maps.Copy(funcs, helpers.Funcs(data))
 		return funcs
 	})
 	e.functions = e.library
+	e.bounded = sync.OnceValue(func() map[string]any {
+		funcs := (&worker{e: e}).boundedFuncs(e.library(), func(string) bool { return false })
+		maps.DeleteFunc(funcs, func(name string, _ any) bool { return slices.Contains(builtins, name) })
+		return funcs
+	})
 	if o.Compat == dockerize {
 		e.functions = sync.OnceValue(func() map[string]any {
 			funcs := maps.Clone(e.library())
@@ -64,11 +64,20 @@ type goEngine struct {
 	strict    bool
 	library   func() map[string]any // the functions that do not depend on a run; see worker.funcs for the others
 	functions func() map[string]any // those and the ones of Compat, as templates see them
+	bounded   func() map[string]any // those of workers, for their names and types
 	partials  []*unit
 
 	mu        sync.Mutex
 	idle      []*worker
 	diagnoser []*worker // idle ones that look for all missing inputs
+}
+
+// function returns the function that templates call by a name, for its type; nil for a builtin and an unknown one.
+func (e *goEngine) function(name string) any {
+	if f := e.functions()[name]; f != nil {
+		return f
+	}
+	return e.bounded()[name]
 }
 
 // AddPartial makes the text, under its name, and the templates that it defines available to all others, as Helm does.
@@ -116,8 +125,7 @@ func (t *parsed) Execute(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// take returns an idle worker. Workers are kept, because building the table of about 250
-// functions takes longer than rendering a small file.
+// take returns an idle worker. Workers are kept, because they have made the functions that templates use.
 func (e *goEngine) take(diagnose bool) *worker {
 	e.mu.Lock()
 	defer e.mu.Unlock()

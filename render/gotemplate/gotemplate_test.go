@@ -182,3 +182,30 @@ func TestStrict(t *testing.T) {
 		}
 	}
 }
+
+// TestFunctionsOnDemand pins that a worker which has rendered one template has the functions of the next ones, of
+// partials, of definitions and of the texts of tpl, which may call any.
+func TestFunctionsOnDemand(t *testing.T) {
+	e := New(sample(), engine.Options{})
+	if err := e.AddPartial("p", `{{define "shout"}}{{upper .}}{{end}}`); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ text, want string }{
+		{`plain`, "plain"},
+		{`{{lower "A"}}{{len "abc"}}`, "a3"},
+		{`{{include "shout" "a"}}{{repeat 2 "x"}}`, "Axx"},
+		{`{{define "own"}}{{title .}}{{end}}{{template "own" "word"}}{{printf "%02d" 3}}`, "Word03"},
+		{`{{(semver "1.2.3").Minor}}{{ (list 1 2) | last }}`, "22"},
+		{`{{define "own"}}{{tpl "{{ trunc 2 . }}{{ ordinal }}" .}}{{end}}{{template "own" "word"}}{{tpl "{{define \"x\"}}{{ substr 0 1 . }}{{end}}{{template \"x\" .}}{{tpl \"{{ b64enc . }}\" .}}" "yes"}}`, "wo2yeWVz"},
+		{`{{env "HOME"}}{{untilStep 0 4 2}}`, "/root[0 2]"},
+	} {
+		parsed, err := e.Parse("t", test.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		if err := parsed.Execute(context.Background(), &out); err != nil || out.String() != test.want {
+			t.Errorf("%s: got %q, %v, want %q", test.text, out.String(), err, test.want)
+		}
+	}
+}

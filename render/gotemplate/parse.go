@@ -21,7 +21,9 @@ type unit struct {
 	definitions []*parse.Tree      // by define and block
 	sites       []*site            // by the number that the tree has
 	bodies      map[string][]*site // of each template, in the order of its text
-	unsteady    []string           // names of functions
+	functions   []string           // the names of those it calls
+	unsteady    []string           // likewise
+	callsTpl    bool               // whose texts may call any
 	mutates     bool               // may change a map
 	composes    bool               // includes others or uses tpl
 }

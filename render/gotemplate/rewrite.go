@@ -2,6 +2,7 @@ package gotemplate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -228,7 +229,7 @@ func (r *rewriter) printed(n *parse.ActionNode) {
 			r.sites[len(r.sites)-1].print = true
 			return
 		}
-		if printable(r.e.functions()[first.Ident]) {
+		if printable(r.e.function(first.Ident)) {
 			return
 		}
 	}
@@ -552,15 +553,18 @@ func constantOf(args []parse.Node, i int) (string, bool) {
 
 // known records the use of a function, and fails if the name is unknown.
 func (r *rewriter) known(cmd *parse.CommandNode, name string, pos parse.Pos) {
+	if !slices.Contains(r.functions, name) {
+		r.functions = append(r.functions, name)
+	}
+	r.callsTpl = r.callsTpl || name == "tpl"
 	if isUnsteady(name) && !slices.Contains(r.unsteady, name) {
 		r.unsteady = append(r.unsteady, name)
 	}
 	r.mutates = r.mutates || isMutator(name)
-	functions := r.e.functions()
 	if strings.HasPrefix(r.text[pos:], name+".") && gomplate()[name+"."] != "" {
 		r.fail(pos, gomplate()[name+"."], "there is no function %s", qualified().FindString(r.text[pos:]))
 	}
-	if functions[name] != nil || slices.Contains(runFuncs, name) || slices.Contains(builtins, name) {
+	if slices.Contains(builtins, name) || slices.Contains(runFuncs, name) || r.e.function(name) != nil {
 		return
 	}
 	if variable, ok := constantOf(cmd.Args, 1); ok && len(cmd.Args) == 2 && isGetenv(name) {
@@ -570,9 +574,7 @@ func (r *rewriter) known(cmd *parse.CommandNode, name string, pos parse.Pos) {
 		r.fail(pos, fix, "there is no function %s", called)
 	}
 	names := slices.Concat(runFuncs, builtins)
-	for n := range functions {
-		names = append(names, n)
-	}
+	names = slices.AppendSeq(slices.AppendSeq(names, maps.Keys(r.e.functions())), maps.Keys(r.e.bounded()))
 	slices.Sort(names)
 	fix := ""
 	if field := r.e.data.Field(name); field != "" {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"runtime"
 	"slices"
@@ -24,6 +25,8 @@ type worker struct {
 	e        *goEngine
 	diagnose bool               // continue after a missing input, and collect all of them
 	base     *template.Template // with the partials
+	provided map[string]bool    // the functions that base has
+	hasAll   bool
 	run
 }
 
@@ -48,19 +51,19 @@ type run struct {
 const mainName = "\x00main"
 
 func newWorker(e *goEngine, diagnose bool) *worker {
-	w := &worker{e: e, diagnose: diagnose}
-	funcs := w.funcs()
+	w := &worker{e: e, diagnose: diagnose, provided: map[string]bool{}}
+	funcs := template.FuncMap{}
 	if diagnose {
-		funcs = w.tolerant(funcs)
+		funcs = w.tolerant(w.funcs(func(string) bool { return true }))
+		w.hasAll = true
 	}
-	for name, f := range w.internals() {
-		funcs[name] = f
-	}
+	maps.Copy(funcs, w.internals())
 	w.base = template.New("").Funcs(funcs).Option("missingkey=zero")
 	if e.strict {
 		w.base.Option("missingkey=error")
 	}
 	for _, p := range e.partials {
+		w.provide(p)
 		define(w.base, p)
 		if p.main != nil {
 			w.base.AddParseTree(p.name, p.main)
@@ -77,6 +80,7 @@ func define(set *template.Template, u *unit) {
 
 // execute renders the file to out.
 func (w *worker) execute(ctx context.Context, u *unit, out io.Writer) (err error) {
+	w.provide(u)
 	w.run = run{ctx: ctx, file: u, set: w.base, next: ref{known: true}}
 	w.units = append(append(w.units, u), w.e.partials...)
 	w.root = map[string]any{
