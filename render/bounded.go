@@ -7,8 +7,8 @@ import (
 	"initbox/internal/stage"
 )
 
-// bounded is a writer with a limit. It stores pieces: a growing buffer would copy a large result several times, and need
-// more than twice the memory. A result that is longer than a few pieces goes to a draft, if there can be one.
+// bounded is a writer with a limit. It stores pieces: a growing buffer would copy a large result several times, and
+// need more than twice the memory. A result that is longer than a few pieces goes to a draft, if there can be one.
 type bounded struct {
 	limit  int64
 	size   int64

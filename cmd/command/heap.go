@@ -14,9 +14,9 @@ import (
 // mostRoom is what the heap may grow to before it is collected, if the container may use four times as much.
 const mostRoom = 64 << 20
 
-// roomyHeap has the heap collected when it has grown to a part of the container's memory, instead of to twice what is in
-// use, which for a few megabytes is often. It returns a function that ends that. A program that needs no collection pays
-// nothing: the first one decides about the next.
+// roomyHeap has the heap collected when it has grown to a part of the container's memory, instead of to twice what is
+// in use, which for a few megabytes is often. It returns a function that ends that. A program that needs no collection
+// pays nothing: the first one decides about the next.
 func roomyHeap() (end func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}

@@ -114,7 +114,7 @@ func TestOnePlace(t *testing.T) {
 		{"time", "NewTimer", []string{"internal/poll/"}},
 		{"time", "NewTicker", []string{"internal/poll/"}},
 		{"time", "Tick", []string{"internal/poll/"}},
-		{"http", "Client", []string{"internal/httpclient/", "volume/fetch/oci/registry.go"}}, // oras-go takes one, over our transport
+		{"http", "Client", []string{"internal/httpclient/", "volume/fetch/oci/registry.go"}}, // it follows redirects, over our transport
 		{"http", "DefaultClient", nil},
 		{"http", "Get", nil},
 		{"http", "Post", nil},

@@ -6,8 +6,8 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// Draft is a long content on its way to a file: what is written to it waits on the disk, where [Stage.PutDraft] needs no
-// copy of it. It is for one goroutine.
+// Draft is a long content on its way to a file: what is written to it waits on the disk, where [Stage.PutDraft] needs
+// no copy of it. It is for one goroutine.
 type Draft struct {
 	*steady
 	area *area

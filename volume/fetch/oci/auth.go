@@ -49,8 +49,8 @@ func (e *endpoint) authorized(req *http.Request) (*http.Response, error) {
 	return e.client.Do(req)
 }
 
-// mayRedirect keeps credentials from servers other than the first one. It is asked for each redirect, and net/http takes
-// the headers of each request from the first one, so all that came before count.
+// mayRedirect keeps credentials from servers other than the first one. It is asked for each redirect, and net/http
+// takes the headers of each request from the first one, so all that came before count.
 func mayRedirect(req *http.Request, via []*http.Request) error {
 	home := via[0].URL
 	away := func(r *http.Request) bool { return !httpclient.SameOrigin(home, r.URL) }
@@ -85,8 +85,8 @@ func (e *endpoint) logIn(ctx context.Context, scheme string, parameters map[stri
 	return req.Header.Get("Authorization"), nil
 }
 
-// token returns a token for pulling the image, see https://distribution.github.io/distribution/spec/auth/token/ and, for
-// identity tokens, https://distribution.github.io/distribution/spec/auth/oauth/.
+// token returns a token for pulling the image, see https://distribution.github.io/distribution/spec/auth/token/ and,
+// for identity tokens, https://distribution.github.io/distribution/spec/auth/oauth/.
 func (e *endpoint) token(ctx context.Context, who credential, parameters map[string]string) (string, error) {
 	if who.accessToken != "" {
 		return who.accessToken, nil
@@ -153,8 +153,8 @@ func unexpected(format string, args ...any) error {
 	return poll.Permanent(failure.New(failure.Unexpected, format, args...))
 }
 
-// realm returns the URL of the server of tokens, which gets the password. The registry chooses it, so it must be as safe
-// as the registry.
+// realm returns the URL of the server of tokens, which gets the password. The registry chooses it, so it must be as
+// safe as the registry.
 func (e *endpoint) realm(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

@@ -18,8 +18,8 @@ var algorithms = map[string]func() hash.Hash{"sha256": sha256.New, "sha384": sha
 // digestOf returns the digest of content as registries compute it.
 func digestOf(content []byte) digest { return digest("sha256:").of(content) }
 
-// validate must have returned nil before the other methods are called: a digest becomes a part of paths, and is compared
-// with a checksum.
+// validate must have returned nil before the other methods are called: a digest becomes a part of paths, and is
+// compared with a checksum.
 func (d digest) validate() error {
 	algorithm, sum, _ := strings.Cut(string(d), ":")
 	create := algorithms[algorithm]
