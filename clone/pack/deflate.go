@@ -36,10 +36,10 @@ const (
 	maxBits  = 15
 
 	// An entry consists of the length of the code in bits, the number of extra bits that are added to the value, a
-	// kind, and the value. 0 means that there is no such code.
+	// kind, and the value, which of a literal is a byte. 0 means that there is no such code.
 	codeBits   = 0xf
 	extraShift = 4
-	literal    = 1 << 8
+	literal    = 1 << 31 // the only kind with this bit, the sign, which is tested fastest
 	length     = 2 << 8 // or distance
 	blockEnd   = 3 << 8
 	goesOn     = 4 << 8 // the code continues; the value says where
@@ -244,58 +244,88 @@ func (q *quick) symbol() (uint32, bool) {
 	e := q.lengths[q.acc&(1<<lenBits-1)]
 	q.acc >>= e & codeBits
 	q.n -= uint(e & codeBits)
-	return e >> valueShift, e != 0
+	return e >> valueShift & 0xff, e != 0
 }
 
 // build fills a table with codes of the given lengths, each for the symbol of its index; see RFC 1951, section 3.2.2.
 // It refuses codes that are ambiguous or incomplete, but accepts a single code, and none at all if it is not used.
 func (h *huffman) build(first uint, lens []uint8, symbols *[288]uint32) bool {
-	var count, next [maxBits + 1]int
+	var count, at [maxBits + 2]int
 	for _, l := range lens {
-		count[l]++
+		count[l&0xf]++
 	}
 	count[0] = 0
 	left, total := 1, 0
 	for l := 1; l <= maxBits; l++ {
-		next[l] = (next[l-1] + count[l-1]) << 1
 		left = left<<1 - count[l]
 		total += count[l]
+		at[l+1] = total
 		if left < 0 {
 			return false
 		}
-	}
-	if left > 0 && total > 0 && (total > 1 || count[1] != 1) {
-		return false
 	}
 	if *h == nil {
 		*h = make(huffman, 1<<first, 6<<first)
 	}
 	t := (*h)[:1<<first]
-	clear(t)
-	for symbol, l := range lens {
-		if l == 0 {
-			continue
+	if left > 0 {
+		if total > 1 || total == 1 && count[1] != 1 {
+			return false
 		}
-		code := uint(bits.Reverse16(uint16(next[l])) >> (16 - l))
-		next[l]++
-		if uint(l) <= first {
-			for i := code; i < 1<<first; i += 1 << l {
-				t[i] = symbols[symbol] | uint32(l)
+		clear(t)
+		for symbol, l := range lens {
+			for i := 0; l == 1 && i < len(t); i += 2 {
+				t[i] = symbols[symbol] | 1
 			}
-			continue
 		}
-		from := code & (1<<first - 1)
-		if t[from] == 0 {
-			t[from] = goesOn | uint32(len(t))<<valueShift | uint32(first)
-			t = append(t, make(huffman, 1<<(maxBits-first))...)
-		}
-		rest := t[t[from]>>valueShift:][:1<<(maxBits-first)]
-		for i := code >> first; i < uint(len(rest)); i += 1 << (uint(l) - first) {
-			rest[i] = symbols[symbol] | uint32(uint(l)-first)
+		return true
+	}
+	var sorted [288]uint16 // by length
+	for symbol, l := range lens {
+		if l > 0 {
+			sorted[at[l&0xf]] = uint16(symbol)
+			at[l&0xf]++
 		}
 	}
-	*h = t
+	*h = t.fill(first, sorted[:total], lens, symbols)
 	return true
+}
+
+// fill fills a table with a complete code, of whose symbols the shortest come first. Where the next code is longer, the
+// table so far is repeated for the value of each further bit.
+func (t huffman) fill(first uint, sorted []uint16, lens []uint8, symbols *[288]uint32) huffman {
+	code, size := uint(0), uint(0) // the code begins with its lowest bit; the table has 1<<size entries so far
+	rest, prefix := huffman(nil), ^uint(0)
+	for _, symbol := range sorted {
+		l := uint(lens[symbol])
+		for ; size < min(l, first); size++ {
+			copy(t[1<<size:2<<size], t[:1<<size])
+		}
+		if l <= first {
+			t[code] = symbols[symbol] | uint32(l)
+		} else {
+			if from := code & (1<<first - 1); from != prefix {
+				prefix = from
+				t[from] = goesOn | uint32(len(t))<<valueShift | uint32(first)
+				t = append(t, make(huffman, 1<<(maxBits-first))...)
+				rest = t[len(t)-1<<(maxBits-first):]
+			}
+			for i := code >> first; i < uint(len(rest)); i += 1 << (l - first) {
+				rest[i] = symbols[symbol] | uint32(l-first)
+			}
+		}
+		zeros := code ^ (1<<l - 1)
+		if zeros == 0 { // the last code
+			break
+		}
+		// To the next code of this length: the highest zero becomes a one, and the ones above it become zeros.
+		bit := uint(1) << (bits.Len(zeros) - 1)
+		code = code&(bit-1) | bit
+	}
+	for ; size < first; size++ {
+		copy(t[1<<size:2<<size], t[:1<<size])
+	}
+	return t
 }
 
 // compressed inflates the rest of a block. It copies the fields of q to variables, which stay in registers.
@@ -318,6 +348,23 @@ func (q *quick) compressed(lit, dist huffman) bool {
 			}
 		}
 		e := litFirst[acc&(1<<litBits-1)]
+		if int32(e) < 0 && len(dst)-out >= 2 { // mostly, another literal follows
+			acc >>= e & codeBits
+			n -= uint(e & codeBits)
+			dst[out] = byte(e >> valueShift)
+			out++
+			e = litFirst[acc&(1<<litBits-1)]
+			if int32(e) < 0 {
+				acc >>= e & codeBits
+				n -= uint(e & codeBits)
+				dst[out] = byte(e >> valueShift)
+				out++
+				continue
+			}
+			if n < 48 {
+				continue
+			}
+		}
 		if e&kindBits == goesOn {
 			acc >>= litBits
 			n -= litBits
@@ -325,7 +372,7 @@ func (q *quick) compressed(lit, dist huffman) bool {
 		}
 		acc >>= e & codeBits
 		n -= uint(e & codeBits)
-		if e&kindBits == literal {
+		if int32(e) < 0 {
 			if out >= len(dst) {
 				return false
 			}
@@ -356,13 +403,13 @@ func (q *quick) compressed(lit, dist huffman) bool {
 		if e&kindBits != length || back > out || times > len(dst)-out {
 			return false
 		}
-		if back >= 8 && len(dst)-out >= times+8 { // eight at a time, possibly too many
-			for end := out + times; ; {
-				binary.LittleEndian.PutUint64(dst[out:], binary.LittleEndian.Uint64(dst[out-back:]))
-				if out += 8; out >= end {
-					out = end
-					break
-				}
+		if back >= 8 && len(dst)-out >= times+16 { // eight at a time, possibly too many
+			to, from := dst[out:], dst[out-back:]
+			out += times
+			binary.LittleEndian.PutUint64(to, binary.LittleEndian.Uint64(from))
+			binary.LittleEndian.PutUint64(to[8:], binary.LittleEndian.Uint64(from[8:]))
+			for i := 16; i < times; i += 8 {
+				binary.LittleEndian.PutUint64(to[i:], binary.LittleEndian.Uint64(from[i:]))
 			}
 			continue
 		}

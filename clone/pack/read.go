@@ -201,6 +201,11 @@ func (r *reader) delta(o *Object, e Entry) (*content, error) {
 
 // skip inflates data only to find its end.
 func (r *reader) skip(size int64) error {
+	if size <= r.o.Large {
+		c := r.buffers.content(int(size))
+		defer c.release()
+		return r.inflater.all(&r.in, c.bytes)
+	}
 	if err := r.inflater.reset(&r.in, size); err != nil {
 		return err
 	}
