@@ -55,19 +55,21 @@ func noSuchProgram(r *run, report report) {
 	r.missingLink(report)
 }
 
-// missingLink reports a link to the program that is not there: in the image links are at /, and in a volume those that
-// install was asked for.
+// missingLink reports a path of the program, or of a link to it, that is not there: in the image the program is in /bin
+// and links are at /, and in a volume those that install was asked for.
 func (r *run) missingLink(report report) {
 	if len(r.words) == 0 || r.hook == "" && len(r.Command) == 0 {
 		return
 	}
 	word := r.words[0]
 	dir, base := path.Split(word)
-	if !command.IsSubcommand(base) {
-		return
-	}
 	m, _ := r.mount(word)
 	switch {
+	case base == "initbox":
+		if m == nil && r.own && dir != "" && path.Clean(dir) != "/bin" {
+			report(r.container, r.node(word), "write /bin/initbox, or leave out command: the image runs the program by itself", "the image of initbox has no %s: the program is /bin/initbox", word)
+		}
+	case !command.IsSubcommand(base):
 	case m == nil && r.own && dir != "/":
 		report(r.container, r.node(word), "write /"+base+", or /bin/initbox "+base, "the image of initbox has no %s: its links are in the root directory", word)
 	case m != nil:
@@ -123,9 +125,12 @@ func noList(p *pod, report report) {
 	}
 }
 
-// joined returns the index of a word that is a command line, or -1.
+// joined returns the index of a word that is a command line, or -1. What stands after a shell is its script.
 func (r *run) joined() int {
 	for i, word := range r.words[:min(len(r.words), 3)] {
+		if slices.Contains(shells, path.Base(word)) {
+			break
+		}
 		first, rest, found := strings.Cut(word, " ")
 		if found && rest != "" && isProgram(first) {
 			return i
