@@ -92,6 +92,7 @@ const (
 // tally is what the metrics have of all looks so far.
 type tally struct {
 	looks    map[string]int            // by result
+	early    int                       // failed attempts of looks that make several
 	seconds  map[string]float64        // likewise
 	within   []int                     // looks that took no longer than each of the bounds
 	failures map[string]int            // by class
@@ -107,6 +108,13 @@ func newTally(hooks ...Hook) tally {
 		t.hooks[h.Name] = map[string]int{"success": 0, "error": 0}
 	}
 	return t
+}
+
+// attempts returns how many attempts had each result.
+func (t *tally) attempts() map[string]int {
+	attempts := maps.Clone(t.looks)
+	attempts[failed] += t.early
+	return attempts
 }
 
 // runs returns the samples of the hooks' runs; label is the one that has the results.
@@ -160,7 +168,7 @@ func (l *loop) metrics() []Family {
 	buckets = append(buckets, Sample{"_sum", nil, total}, Sample{"_count", nil, float64(t.within[len(bounds)-1])})
 	all := []Family{
 		{"initbox_build_info", "gauge", "The subcommand and the version of initbox.", []Sample{{Labels: []string{"command", l.Command, "version", l.Version}, Value: 1}}},
-		{"initbox_attempts_total", "counter", "Attempts to bring everything up to date, by result: changed, unchanged or failed.", Counts("result", t.looks)},
+		{"initbox_attempts_total", "counter", "Attempts to bring everything up to date, by result: changed, unchanged or failed.", Counts("result", t.attempts())},
 		{"initbox_failures_total", "counter", "Failed attempts and hooks, by class of the failure.", Counts("class", t.failures)},
 		{"initbox_hook_runs_total", "counter", "Calls of the webhook, signals and runs of programs, by name and result: success or error.", t.runs("result")},
 		{"initbox_attempt_duration_seconds", "histogram", "How long the attempts took.", buckets},
@@ -187,7 +195,7 @@ func (l *loop) gitSync() []Family {
 	var counts, durations []Sample
 	for _, result := range []string{failed, unchanged, changed} {
 		status := []string{"status", names[result]}
-		counts = append(counts, Sample{"", status, float64(l.tally.looks[result])})
+		counts = append(counts, Sample{"", status, float64(l.tally.attempts()[result])})
 		durations = append(durations, Sample{"_sum", status, l.tally.seconds[result]}, Sample{"_count", status, float64(l.tally.looks[result])})
 	}
 	return []Family{

@@ -177,8 +177,10 @@ func (l *loop) once(ctx context.Context) error {
 	case err != nil:
 		result = failed
 		l.fails++
-		if l.early == nil { // else its last attempt is counted
+		if l.early == nil {
 			l.tally.failures[class(err)]++
+		} else { // its last attempt is counted
+			l.tally.early--
 		}
 		if l.err == nil {
 			l.failing = time.Now()
@@ -205,6 +207,7 @@ func (l *loop) failed(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.early = err
+	l.tally.early++
 	l.tally.failures[class(err)]++
 }
 

@@ -108,7 +108,7 @@ func TestNotReadyWhy(t *testing.T) {
 		if err := l.once(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if !maps.Equal(l.tally.failures, map[string]int{"refused": 3}) || l.tally.looks[changed] != 1 || l.unhealthy() != nil {
+		if !maps.Equal(l.tally.failures, map[string]int{"refused": 3}) || !maps.Equal(l.tally.attempts(), map[string]int{changed: 1, unchanged: 0, failed: 3}) || l.unhealthy() != nil {
 			t.Errorf("%+v, %v", l.tally, l.unhealthy())
 		}
 		l.look = func(ctx context.Context) (string, bool, error) {
