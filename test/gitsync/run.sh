@@ -6,7 +6,6 @@ set -euo pipefail
 
 # inside runs the script where only its own containers can be reached.
 inside() {
-	mount --make-rprivate /
 	mount --bind "$GITSYNC_WORK/tmp" /tmp
 	ip link set lo up
 	ip link add containers up type bridge
