@@ -378,16 +378,10 @@ func (k *files) mv(call *shell.Call) ([]Step, error) {
 		s.Args[0] = setting(s.Args[0], "optional")
 		s.differs("while it copies, both need space")
 		steps = append(steps, *s)
-		remove := k.removeOne
-		if from.pattern != "" {
-			remove = k.removeMatching
-		}
-		removed, err := remove(from, true, true)
+		removed, err := k.remove(from, true, true)
 		if err != nil {
 			return nil, err
 		}
-		removed.Subcommand, removed.Writes = "prepare", true
-		removed.differs(k.linkNote(from)...)
 		steps = append(steps, removed)
 	}
 	return steps, nil

@@ -139,7 +139,7 @@ func (k *files) find(call *shell.Call) ([]Step, error) {
 	} else {
 		steps, err = k.findChange(p, s, call)
 	}
-	if err != nil {
+	if err != nil || len(steps) == 0 {
 		return nil, err
 	}
 	if s.single && !k.mayFail {
@@ -238,7 +238,7 @@ func (k *files) findChange(p location, s search, call *shell.Call) ([]Step, erro
 	}
 	inner := &shell.Call{Pos: call.Pos, Name: name, Args: append([]shell.Word{{{Text: "-R"}}}, append(slices.Clone(s.change[1:]), p.word)...), Dir: call.Dir, Umask: call.Umask}
 	steps, err := give(k, inner)
-	if err != nil {
+	if err != nil || len(steps) == 0 {
 		return nil, err
 	}
 	step := &steps[0]

@@ -410,6 +410,14 @@ func (k *files) left(all []location, becomes kind) []location {
 	})
 }
 
+// changing returns the places that are changed so that others see it.
+func (k *files) changing(all []location, recursive bool) []location {
+	if recursive {
+		all = k.volumesIn(all)
+	}
+	return k.left(all, unknown)
+}
+
 // volumesIn returns the places, with the volumes below it instead of each one that is in none: what a command changes
 // in the image is lost when the container ends. A place stays, which is an error later, if one of them cannot be
 // changed.

@@ -55,6 +55,9 @@ func (k *files) placesOf(words []shell.Word, call *shell.Call) ([]location, erro
 
 // each returns the step of prepare that has an argument for each place.
 func (k *files) each(all []location, argument func(p location, s *Step) (string, error)) ([]Step, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
 	s := Step{Subcommand: "prepare", Writes: true}
 	for _, p := range all {
 		if err := k.writable(p); err != nil {
@@ -102,9 +105,6 @@ func (k *files) mkdir(call *shell.Call) ([]Step, error) {
 		all = slices.DeleteFunc(all, k.above)
 		if mode == "" {
 			all = k.left(all, directory)
-		}
-		if len(all) == 0 {
-			return nil, nil
 		}
 	}
 	return k.each(all, func(p location, s *Step) (string, error) {
@@ -207,13 +207,7 @@ func (k *files) give(call *shell.Call, parse func(string) (string, bool)) ([]Ste
 	if err != nil {
 		return nil, err
 	}
-	if o.has("R") {
-		all = k.volumesIn(all)
-	}
-	if all = k.left(all, unknown); len(all) == 0 {
-		return nil, nil
-	}
-	steps, err := k.each(all, func(p location, s *Step) (string, error) {
+	steps, err := k.each(k.changing(all, o.has("R")), func(p location, s *Step) (string, error) {
 		s.AsRoot = true
 		s.Inside = s.Inside || nameText().MatchString(owner)
 		s.Why = "prepare changes the owner where it differs"
@@ -303,13 +297,7 @@ func (k *files) chmod(call *shell.Call) ([]Step, error) {
 		d.settings = append(slices.DeleteFunc(d.settings, func(s string) bool { return strings.HasPrefix(s, "mode=") }), setting)
 		return nil, nil
 	}
-	if o.has("R") {
-		all = k.volumesIn(all)
-	}
-	if all = k.left(all, unknown); len(all) == 0 {
-		return nil, nil
-	}
-	return k.each(all, func(p location, s *Step) (string, error) {
+	return k.each(k.changing(all, o.has("R")), func(p location, s *Step) (string, error) {
 		s.Why = "prepare changes the mode where it differs"
 		mode := setting
 		if octal, ok := strings.CutPrefix(setting, "mode=0"); ok && strings.Trim(octal, "01234567") == "" && p.pattern == "" && (o.has("R") || k.kind(p) != file) && k.clearsSetgid(p) {
@@ -402,20 +390,28 @@ func (k *files) rm(call *shell.Call) ([]Step, error) {
 		if len(k.left([]location{p}, absent)) == 0 {
 			continue
 		}
-		var s Step
-		if p.pattern == "" {
-			s, err = k.removeOne(p, o.has("r"), o.has("f") || k.mayFail)
-		} else {
-			s, err = k.removeMatching(p, o.has("r"), o.has("f") || k.mayFail)
-		}
+		s, err := k.remove(p, o.has("r"), o.has("f") || k.mayFail)
 		if err != nil {
 			return nil, err
 		}
-		s.Subcommand, s.Writes = "prepare", true
-		s.differs(k.linkNote(p)...)
 		steps = append(steps, s)
 	}
 	return steps, nil
+}
+
+// remove returns the step that removes what a place names.
+func (k *files) remove(p location, recursive, force bool) (s Step, err error) {
+	if p.pattern == "" {
+		s, err = k.removeOne(p, recursive, force)
+	} else {
+		s, err = k.removeMatching(p, recursive, force)
+	}
+	if err != nil {
+		return s, err
+	}
+	s.Subcommand, s.Writes = "prepare", true
+	s.differs(k.linkNote(p)...)
+	return s, nil
 }
 
 func (k *files) removeOne(p location, recursive, force bool) (Step, error) {

@@ -422,6 +422,7 @@ var fileCases = []fileCase{
 	{script: "curl -fLo /tmp/a https://repo.example/a; curl -fLo /tmp/b https://repo.example/b; chmod 755 /tmp/a /tmp/b; mv /tmp/a /tmp/b /empty/", stops: "/tmp/a: in no volume"},
 	{script: "chown -R 9 /tmp/b; curl -fLo /tmp/b/c https://repo.example/a; mv /tmp/b/c /empty/c", stops: "may matter"},
 	{script: "chown 9 /empty /opt/b; rm -rf /opt/c", want: "prepare /empty#owner=9", differs: "/opt/c in the image"},
+	{script: "mkdir -p /tmp/b; find /tmp/b -exec chown 9 {} +; touch /empty/a", want: "prepare /empty/a#file", differs: "/tmp/b in the image"},
 	{script: "rm -rf /tmp/*; touch /empty/a", stops: "/tmp/*: in no volume"},
 	{script: "mkdir -p /config/a", stops: "/config/a: in a volume that is mounted read-only"},
 	{script: "mkdir -p a", stops: "a: not an absolute path"},

@@ -282,7 +282,7 @@ func (k *files) kubectlGet(call *shell.Call) ([]Step, error) {
 		return nil, err
 	}
 	switch {
-	case out.Stdout == nil || out.Stdout.File == nil || out.Stdout.Append:
+	case out.Stdout == nil || out.Stdout.File == nil || out.Stdout.Append || call.Stderr != nil && !call.Stderr.Discard:
 		return nil, &shell.Error{Word: call.Name, Why: "what it prints does not become a file"}
 	case q.path() == "" || q.has("timeout") || q.has("request-timeout"):
 		return nil, &shell.Error{Word: "kubectl get", Why: "not one value of one object, from kubectl get -o jsonpath={.PATH}"}
