@@ -216,7 +216,7 @@ func replaced(f cli.Flag, flags []cli.Flag, entry map[string]configValue) bool {
 // valuesOf returns the values of a flag on the command line, or nil if it is not there.
 func valuesOf(c *cli.Context, f cli.Flag) []string {
 	name := f.Names()[0]
-	if !isSet(c, name) {
+	if !c.IsSet(name) {
 		return nil
 	}
 	switch f.(type) {
