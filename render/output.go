@@ -161,7 +161,7 @@ func (out *output) commit(dryRun bool) ([]Change, error) {
 	err = withHint(err)
 	var changes []Change
 	for _, c := range done {
-		changes = append(changes, Change{Path: out.path(c.Name), What: string(c.Kind), Secret: out.secrets[c.Name], InPlace: c.InPlace})
+		changes = append(changes, Change{Path: out.path(c.Name), What: string(c.Kind), Secret: out.secrets[c.Name], InPlace: c.InPlace, Size: c.Size})
 	}
 	return changes, err
 }

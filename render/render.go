@@ -140,6 +140,7 @@ type Change struct {
 	What    string // "created", "changed" or "removed"
 	Secret  bool   // it holds a value that came from a Secret
 	InPlace bool   // it is a mount point, and could not be replaced atomically
+	Size    int64  // of what was written, in bytes
 }
 
 // run is one call of [Run].

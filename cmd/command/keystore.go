@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -80,10 +81,13 @@ Examples:
 			if err != nil {
 				return nil, err
 			}
-			look := e.keystore(o)
+			var size atomic.Int64
+			look := e.keystore(o, &size)
 			return func(ctx context.Context) error {
 				if side.watch > 0 {
-					return e.stay(ctx, side.options(hook, e.log), side.watch, look)
+					options := side.options(hook, e.log)
+					options.Metrics = written(size.Load)
+					return e.stay(ctx, options, side.watch, look)
 				}
 				_, _, err := look(ctx)
 				return err
@@ -106,9 +110,9 @@ func (e *env) checkStay(c *cli.Context, side *sidecarFlags, o keystore.Options) 
 	return side.webhook(e, &resolver.Resolver{}, tlsconfig.Options{CAFile: o.CAFile})
 }
 
-// keystore returns a function that writes the stores, and logs what it does to each. After the first success, it logs
-// changes only.
-func (e *env) keystore(o keystore.Options) func(context.Context) (revision string, changed bool, err error) {
+// keystore returns a function that writes the stores, adds their size to size, and logs what it does to each. After the
+// first success, it logs changes only.
+func (e *env) keystore(o keystore.Options, size *atomic.Int64) func(context.Context) (revision string, changed bool, err error) {
 	first := true
 	return func(ctx context.Context) (string, bool, error) {
 		start := time.Now()
@@ -120,6 +124,7 @@ func (e *env) keystore(o keystore.Options) func(context.Context) (revision strin
 		if err != nil {
 			return "", false, err
 		}
+		size.Add(r.Size())
 		if first || r.Changed() {
 			e.logStores(o, r, time.Since(start))
 		}

@@ -157,6 +157,7 @@ func (k *kubeWatchFlags) run(ctx context.Context, e *env, hook *sidecar.Webhook)
 		k.sidecar.probe.http = usualPort(e)
 	}
 	o := k.sidecar.options(hook, e.log)
+	o.Metrics = written(w.Written)
 	o.Wake, o.Health, o.Quiet = w.Wake(), w.Health, k.skipFirst
 	o.Secret = slices.ContainsFunc(k.o.Targets, func(t *kubeget.Target) bool { return t.Needs().Resource != "configmaps" })
 	return e.stay(ctx, o, k.sidecar.watch, w.Look)

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -180,6 +181,8 @@ func (r *renderFlags) stay(first context.Context, e *env, o render.Options, hook
 	side := r.sidecar.options(hook, e.log)
 	side.Wake = inotify.Watch(e.untilStopped, o.Paths()...)
 	o.Sum = &render.Sum{}
+	var size atomic.Int64
+	side.Metrics = written(size.Load)
 	again := false
 	return e.stay(first, side, r.sidecar.watch, func(ctx context.Context) (string, bool, error) {
 		if again {
@@ -192,6 +195,9 @@ func (r *renderFlags) stay(first context.Context, e *env, o render.Options, hook
 		}
 		changes, err := render.Run(ctx, o)
 		logChanges(e, changes, false)
+		for _, c := range changes {
+			size.Add(c.Size)
+		}
 		if err != nil {
 			return "", len(changes) > 0, err
 		}

@@ -176,6 +176,13 @@ func (s *sidecarFlags) options(hook *sidecar.Webhook, log *slog.Logger) sidecar.
 	return o
 }
 
+// written returns the metrics of a sidecar that has written as many bytes into files as the function says.
+func written(bytes func() int64) func() []sidecar.Family {
+	return func() []sidecar.Family {
+		return []sidecar.Family{{Name: "initbox_written_bytes_total", Type: "counter", Help: "Bytes that were written into files.", Samples: sidecar.Value(float64(bytes()))}}
+	}
+}
+
 // stay looks, and looks again, as [sidecar.Run] does, until a signal comes. first, which ends at the deadline, limits
 // the first look only.
 func (e *env) stay(first context.Context, o sidecar.Options, every time.Duration, look func(context.Context) (revision string, changed bool, err error)) error {

@@ -77,24 +77,25 @@ func (a *area) open() (err error) {
 	return err
 }
 
-// write creates a file in the area and returns its name. It does not sync the end of the file: see sync.
-func (a *area) write(content Content, attr Attr) (string, error) {
+// write creates a file in the area, and returns its name and its size in bytes. It does not sync the end of the file:
+// see sync.
+func (a *area) write(content Content, attr Attr) (name string, size int64, err error) {
 	r, _, err := content()
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	defer r.Close()
 	name, f, err := a.create()
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	b := buffers.Get().(*buffer)
 	defer buffers.Put(b)
-	_, err = io.CopyBuffer(f, r, b[:])
+	size, err = io.CopyBuffer(f, r, b[:])
 	if err == nil {
 		err = attr.set(f.file)
 	}
-	return name, bare(errors.Join(err, f.file.Close()))
+	return name, size, bare(errors.Join(err, f.file.Close()))
 }
 
 // create creates an empty file in the area.
@@ -126,7 +127,8 @@ func (a *area) content(name string) Content {
 // left to sync at the end could take longer than the command has after a signal.
 type steady struct {
 	file  dirfd.FD
-	dirty int // bytes
+	size  int64 // bytes so far
+	dirty int   // of them since the last sync
 }
 
 const mostDirty = 64 << 20
@@ -138,12 +140,14 @@ func (s *steady) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	return s.file.Write(p)
+	n, err := s.file.Write(p)
+	s.size += int64(n)
+	return n, err
 }
 
 // place writes and syncs the content of one file, and then puts the file in place.
 func (a *area) place(content Content, attr Attr, dir *os.File, name string) error {
-	staged, err := a.write(content, attr)
+	staged, _, err := a.write(content, attr)
 	if err == nil {
 		err = a.syncFile(staged)
 	}

@@ -28,7 +28,7 @@ func Example() {
 		s.Close()
 	}
 	// Output:
-	// [{conf.d/app.yaml created false}] <nil>
-	// [{conf.d/app.yaml changed false}] <nil>
+	// [{conf.d/app.yaml created 9 false}] <nil>
+	// [{conf.d/app.yaml changed 11 false}] <nil>
 	// [] <nil>
 }

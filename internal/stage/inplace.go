@@ -66,6 +66,7 @@ func (c *commit) openOne(ch *change) error {
 	if o.from, size, err = content(); err != nil {
 		return err
 	}
+	ch.Size = size
 	if err := dirfd.Reserve(f, size); err != nil {
 		f.Truncate(old.Size) // part of the room may have been reserved
 		return err

@@ -163,7 +163,7 @@ func pretendNotMounted(t *testing.T, s *Stage, name, content string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	staged, err := a.write(Bytes([]byte(content)), plain)
+	staged, _, err := a.write(Bytes([]byte(content)), plain)
 	if err != nil {
 		t.Fatal(err)
 	}

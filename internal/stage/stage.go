@@ -103,7 +103,8 @@ func InPlace(path string) string {
 type Change struct {
 	Name    string
 	Kind    Kind
-	InPlace bool // not atomically, see Stage
+	Size    int64 // of the content that is written, in bytes; 0 in a dry run, and in place if Content does not say
+	InPlace bool  // not atomically, see Stage
 }
 
 // change is one that Commit has to make.
@@ -411,10 +412,10 @@ func (s *Stage) put(c *change, content Content) error {
 		attr.GID = f.gid // as if it had been made there, which is what fsGroup counts on
 	}
 	if c.draft != nil {
-		c.area, c.staged = c.draft.area, c.draft.name
+		c.area, c.staged, c.Size = c.draft.area, c.draft.name, c.draft.size
 		return attr.set(c.draft.file)
 	}
-	c.staged, err = c.area.write(content, attr)
+	c.staged, c.Size, err = c.area.write(content, attr)
 	return err
 }
 

@@ -581,8 +581,9 @@ func TestPutFrom(t *testing.T) {
 		if got, err := s.PutFrom("f", from.open, plain); got.Kind != c.want || err != nil {
 			t.Errorf("%q: %v, %v, want %s", c.content, got, err, c.want)
 		}
-		if _, err := s.Commit(); err != nil {
-			t.Error(err)
+		done, err := s.Commit()
+		if size := int64(len(c.content)); err != nil || c.want != Unchanged && done[0].Size != size || c.want == Unchanged && len(done) > 0 {
+			t.Errorf("%q: %+v, %v", c.content, done, err)
 		}
 		if got, err := os.ReadFile(dir + "/f"); string(got) != c.content || err != nil {
 			t.Errorf("%q, %v, want %q", got, err, c.content)

@@ -64,6 +64,14 @@ type File struct {
 	stage.Change
 }
 
+// Size returns how many bytes the run wrote.
+func (r Result) Size() (size int64) {
+	for _, f := range r.Files {
+		size += f.Size
+	}
+	return size
+}
+
 // Changed returns whether the run changed a file, or would have.
 func (r Result) Changed() bool {
 	return slices.ContainsFunc(r.Files, func(f File) bool { return f.Kind != stage.Unchanged })

@@ -66,6 +66,7 @@ type Watcher struct {
 
 	fetching   sync.WaitGroup
 	isFetching atomic.Bool
+	written    atomic.Int64
 
 	life context.Context // ends with Close
 	end  context.CancelFunc
@@ -97,6 +98,9 @@ func (t *Target) WatchNeeds() kube.Permission {
 	}
 	return p
 }
+
+// Written returns how many bytes were written into files so far. It may be called at any time.
+func (w *Watcher) Written() int64 { return w.written.Load() }
 
 // Wake has a value when Look has something to do.
 func (w *Watcher) Wake() <-chan struct{} { return w.wake }
@@ -482,6 +486,9 @@ func (w *Watcher) commit() ([]stage.Change, error) {
 		w.tree.adopted()
 	}
 	done, err := w.tree.commit()
+	for _, c := range done {
+		w.written.Add(c.Size)
+	}
 	if failure.NoSpace(err) {
 		err = failure.WithHint(err, "make the volume larger: it must hold the old and the new files at the same time")
 	}
