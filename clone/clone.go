@@ -71,7 +71,6 @@ func newCloning(o Options) (*cloning, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	c.Remote.Log = c.log
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -79,6 +78,8 @@ func newCloning(o Options) (*cloning, error) {
 	if c.url, err = remote.ParseURL(o.URL, o.Remote.Getenv); err != nil {
 		return nil, err
 	}
+	c.log = c.log.With(failure.Fields(c.url.String(), 0, nil))
+	c.Remote.Log = c.log
 	if len(o.Sparse) > 0 {
 		if c.sparse, err = c.sparseTree(); err != nil {
 			return nil, err
@@ -260,7 +261,8 @@ func (c *cloning) update(ctx context.Context, target *publish.Target) (Result, e
 	if rev.commit.IsZero() {
 		c.log.Warn(fmt.Sprintf("%s: the repository is empty, so the directory is empty, too", c.Dir))
 	}
-	c.log.Info(fmt.Sprintf("%s: %s, %s, %s received, in %v", c.Dir, made.rev, words.Plural(made.files, "file"), words.Bytes(made.bytes), time.Since(start).Round(time.Millisecond)))
+	c.log.Info(fmt.Sprintf("%s: %s, %s, %s received, in %v", c.Dir, made.rev, words.Plural(made.files, "file"), words.Bytes(made.bytes), time.Since(start).Round(time.Millisecond)),
+		failure.Seconds(time.Since(start)))
 	return result, nil
 }
 

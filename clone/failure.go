@@ -188,5 +188,5 @@ func (c *cloning) explain(err error) error {
 		}
 		err = &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: f}
 	}
-	return failure.WithHint(fmt.Errorf("cloning %s: %w", c.url, err), f.Hint)
+	return failure.WithHint(failure.About(c.url.String(), f, fmt.Errorf("cloning %s: %w", c.url, err)), f.Hint)
 }

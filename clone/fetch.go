@@ -220,6 +220,6 @@ func (c *checkout) follow(ctx context.Context, p *pack.Progress) {
 		rate := float64(received-before) / every.Seconds()
 		before = received
 		c.log.Info(fmt.Sprintf("%s: %d of %d objects, %s, %s/s, for %v", filepath.Join(c.Dir, c.name), p.Objects.Load(), p.Total.Load(),
-			words.Bytes(received), words.Bytes(int64(rate)), time.Since(start).Round(time.Second)))
+			words.Bytes(received), words.Bytes(int64(rate)), time.Since(start).Round(time.Second)), failure.Seconds(time.Since(start)))
 	})
 }

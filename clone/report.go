@@ -42,7 +42,7 @@ func (r *report) attempt(e poll.Event) {
 	if changed {
 		level = slog.LevelInfo
 	}
-	r.log.Log(context.Background(), level, fmt.Sprintf("%s: %v", r.place, f), "attempt", e.Attempt, "class", string(f.Class))
+	r.log.Log(context.Background(), level, fmt.Sprintf("%s: %v", r.place, f), failure.Fields("", 0, f), "attempt", e.Attempt)
 }
 
 // summarise logs why the clone has not succeeded so far.
@@ -56,5 +56,5 @@ func (r *report) summarise() {
 	if r.failure.Hint != "" {
 		text += "; " + r.failure.Hint
 	}
-	r.log.Info(text)
+	r.log.Info(text, failure.Fields("", time.Since(r.start), r.failure), failure.Advised(r.failure.Hint, ""))
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"initbox/internal/failure"
 )
 
 // leaveBefore deregisters the different entries of earlier runs, such as one with the Pod's
@@ -41,11 +43,11 @@ func (r *Registration) leaveOld(ctx context.Context, old *state, replaced bool) 
 	}
 	_, err = before.leave(ctx)
 	if errors.Is(err, ErrCannotLeave) {
-		r.log.Warn(fmt.Sprintf("%s: the earlier, different registration remains: %v", before.place(), err))
+		before.log.Warn(fmt.Sprintf("%s: the earlier, different registration remains: %v", before.place(), err))
 		return true
 	}
 	if err != nil {
-		r.log.Warn(fmt.Sprintf("%s: the earlier registration %s remains: %v", before.place(), before.entry.shown(), err))
+		before.log.Warn(fmt.Sprintf("%s: the earlier registration %s remains: %v", before.place(), before.entry.shown(), err), failure.Fields("", 0, err))
 		return false
 	}
 	return true

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"initbox/internal/dial"
+	"initbox/internal/failure"
 	"initbox/internal/httpclient"
 	"initbox/internal/resolver"
 	"initbox/internal/secret"
@@ -60,6 +61,7 @@ func Open(o Options) (*Registration, error) {
 	if r.url.PasswordShown() {
 		return nil, errors.New("a password in the URL is visible in the Pod's specification: refer to a file, as in http://user:${file:/secrets/password}@host/, or use --user and --password-file")
 	}
+	r.log = r.log.With(failure.Fields(r.url.String(), 0, nil))
 	r.server = &exchange.Server{URL: r.url, Log: r.log, Hints: refusalHints}
 	r.server.Hide(o.Secrets...)
 	if err := o.Protocol.Custom.check(); err != nil {

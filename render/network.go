@@ -55,7 +55,7 @@ func (f Fetcher) Fetch(ctx context.Context, address string) (body []byte, mediaT
 		}
 		if found := failure.Of(e.Err); found.Text != last {
 			last = found.Text
-			f.Log.Info(fmt.Sprintf("%s: %v", shown, found))
+			f.Log.Info(fmt.Sprintf("%s: %v", shown, found), failure.Fields(shown, 0, found), "attempt", e.Attempt)
 		}
 	}}
 	options := httpclient.Options{Dial: dial.New(nil).DialContext, TLS: tlsconfig.Options{CAFile: f.CAFile}}
@@ -69,7 +69,8 @@ func (f Fetcher) Fetch(ctx context.Context, address string) (body []byte, mediaT
 	})
 	var ended *poll.Error
 	if errors.As(err, &ended) && ended.Last != nil {
-		err = gaveUp(ended.Cause, failure.Of(ended.Last))
+		last := failure.Of(ended.Last)
+		err = failure.About(shown, last, gaveUp(ended.Cause, last))
 	}
 	if err != nil {
 		return nil, "", err

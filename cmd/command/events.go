@@ -89,17 +89,18 @@ func (ev *events) write() {
 			cancel()
 		}
 		if err != nil && client != nil {
-			err = kube.Explain(err, func(who kube.Account) string {
-				return "these objects grant it, for kubectl apply -f -\n" + kube.RBAC([]kube.Permission{eventsNeed}, who, "", ev.pod.Namespace)
+			err = kube.Explain(err, func(who kube.Account) (hint, role string) {
+				return kube.Grant("it", []kube.Permission{eventsNeed}, who, ev.pod.Namespace)
 			})
 		}
 		if err != nil && !ev.failed {
 			ev.failed = true
 			text := "no Event is written: " + failure.Lines(err.Error())
-			if hint := failure.Hint(err); hint != "" {
+			hint, role := failure.Advice(err)
+			if hint != "" {
 				text += "; hint: " + hint
 			}
-			ev.e.log.Warn(text)
+			ev.e.log.Warn(text, failure.Fields("", 0, err), failure.Advised(hint, role))
 		}
 	}
 }

@@ -77,7 +77,7 @@ func (h *execHook) run(ctx context.Context, e *env, dir, sha string) error {
 		err = fmt.Errorf("timed out after %v", h.timeout)
 	}
 	if err == nil {
-		e.log.Info(fmt.Sprintf("%s: done in %v", h.command, time.Since(start).Round(time.Millisecond)))
+		e.log.Info(fmt.Sprintf("%s: done in %v", h.command, time.Since(start).Round(time.Millisecond)), failure.Seconds(time.Since(start)))
 		return nil
 	}
 	f := failure.New(failure.Unexpected, "run %s, the --%s-command: %v", h.command, h.flag, err)

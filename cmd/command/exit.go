@@ -81,7 +81,8 @@ func (e *env) report(err error) int {
 	termination := writeTerminationLog(e.terminationLog, strings.TrimSuffix(lines, "\n"))
 	if e.logFormat == "json" {
 		// There may be no logger yet: the command line may be wrong before its flags, or in them.
-		slog.New(newJSONHandler(e.stderr, slog.LevelInfo)).With(e.attrs()...).Error(message, "hint", hint, "status", status(err))
+		slog.New(newJSONHandler(e.stderr, slog.LevelInfo)).With(e.attrs()...).Error(message, failure.Advised(failure.Advice(err)), "status", status(err),
+			failure.Fields("", 0, err))
 	} else {
 		command := e.command
 		if e.number > 0 {

@@ -145,7 +145,7 @@ func (e *env) logStores(o keystore.Options, r keystore.Result, took time.Duratio
 		if f.InPlace {
 			e.log.Warn(stage.InPlace(f.Path))
 		}
-		e.log.Info(fmt.Sprintf("%s: %s: %s, in %s", failure.Printable(f.Path), doing[f.Kind], r.Content, words.Seconds(took)))
+		e.log.Info(fmt.Sprintf("%s: %s: %s, in %s", failure.Printable(f.Path), doing[f.Kind], r.Content, words.Seconds(took)), failure.Fields(failure.Printable(f.Path), took, nil))
 	}
 	if !o.DryRun {
 		e.warnNowhere(o.PKCS12, o.JKS, o.PEM)

@@ -123,7 +123,7 @@ func (e *env) kubeGet(ctx context.Context, o kubeget.Options) error {
 	for _, path := range done.InPlace {
 		e.log.Warn(stage.InPlace(path))
 	}
-	e.log.Info(done.String())
+	e.log.Info(done.String(), failure.Fields(failure.Printable(done.Path), done.Duration, nil))
 	if !o.DryRun {
 		e.warnNowhere(o.Dst, o.EnvFile)
 	}

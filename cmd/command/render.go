@@ -458,7 +458,7 @@ func logChanges(e *env, changes []render.Change, dry bool) {
 			if c.Secret {
 				secret = ", with a secret in it"
 			}
-			e.log.Info(path + ": " + would + c.What + secret)
+			e.log.Info(path+": "+would+c.What+secret, failure.Fields(path, 0, nil))
 		}
 	}
 }

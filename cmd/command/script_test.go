@@ -368,8 +368,16 @@ func cmdJSONLines(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("not JSON: %v\n%s", err, line)
 		}
 		for _, key := range []string{"time", "level", "msg"} {
-			if object[key] == nil || object[key] == "" {
+			if object[key] == nil {
 				ts.Fatalf("no %s in %s", key, line)
+			}
+		}
+		for key, value := range object {
+			if value == nil || value == "" {
+				ts.Fatalf("%s is empty in %s", key, line)
+			}
+			if n := strings.Count(line, `,"`+key+`":`); n > 1 {
+				ts.Fatalf("%s is there %d times in %s", key, n, line)
 			}
 		}
 	}

@@ -52,6 +52,7 @@ type Failure struct {
 	Text  string // what was found; a change of it is a change of the state, and news
 	Note  string // what differs from attempt to attempt, such as a countdown; may be empty
 	Hint  string // what to do about it; may be empty
+	Role  string // the end of the hint, if that is a manifest with a Role to apply
 	Err   error  // the cause; may be nil
 
 	Urgent    bool // the hint is logged at once, not with the next summary
@@ -99,8 +100,18 @@ type addressError struct {
 func (e *addressError) Unwrap() error { return e.error }
 
 func classOf(err error) *Failure {
+	if f := known(err); f != nil {
+		return f
+	}
+	f := New(Unexpected, "%v", err)
+	f.Err = err
+	return f
+}
+
+// known returns the failure of an error of a known kind, or nil.
+func known(err error) *Failure {
 	var (
-		known    *Failure
+		failed   *Failure
 		hung     *poll.Hung
 		lookup   *resolver.Failure
 		urlErr   *url.Error
@@ -111,8 +122,10 @@ func classOf(err error) *Failure {
 		withHint = func(f *Failure, hint string) *Failure { f.Hint, f.Err = hint, err; return f }
 	)
 	switch {
-	case errors.As(err, &known):
-		return known
+	case err == nil:
+		return nil
+	case errors.As(err, &failed):
+		return failed
 	case errors.As(err, &lookup):
 		return ofLookup(lookup, err)
 	case errors.As(err, &hung):
@@ -163,7 +176,7 @@ func classOf(err error) *Failure {
 	case errors.As(err, &pathErr):
 		return withHint(New(Local, "%s %s: %v", pathErr.Op, pathErr.Path, pathErr.Err), "")
 	}
-	return withHint(New(Unexpected, "%v", err), "")
+	return nil
 }
 
 // AcceptHint is the hint for a server that accepts a connection and then closes it.

@@ -120,7 +120,7 @@ func version(ctx context.Context, config *kube.Config, header http.Header, o htt
 
 // refuse adds why the API server did not answer, and returns false.
 func (s *section) refuse(err error) bool {
-	f := failure.Of(kube.Explain(err, func(kube.Account) string { return "" }))
+	f := failure.Of(kube.Explain(err, func(kube.Account) (hint, role string) { return "", "" }))
 	s.add("answer", "%s", f.Text)
 	s.problem(cmp.Or(f.Hint, "see kubectl get --raw /readyz"), "%s", f.Text)
 	return false

@@ -11,8 +11,9 @@ import (
 )
 
 // Explain returns why the API server did not answer a request, as a failure with a hint. That says nothing about the
-// objects themselves. Where the request is forbidden, grant returns the hint for the account that was refused.
-func Explain(err error, grant func(Account) string) error {
+// objects themselves. Where the request is forbidden, grant returns the hint for the account that was refused, and
+// the Role to apply, if it is known; see [Grant].
+func Explain(err error, grant func(Account) (hint, role string)) error {
 	var (
 		known   *failure.Failure
 		unknown *UnknownResource
@@ -50,7 +51,7 @@ func Explain(err error, grant func(Account) string) error {
 	return f
 }
 
-func statusFailure(s *StatusError, grant func(Account) string) error {
+func statusFailure(s *StatusError, grant func(Account) (hint, role string)) error {
 	f := &failure.Failure{Class: failure.Unexpected, Err: s, Elsewhere: true}
 	f.Text = fmt.Sprintf("API server: status %d", s.Code)
 	if s.Reason != "" {
@@ -75,7 +76,7 @@ func statusFailure(s *StatusError, grant func(Account) string) error {
 }
 
 // forbidden completes f: which account may not do what, and which Role would grant it.
-func forbidden(f *failure.Failure, s *StatusError, grant func(Account) string) {
+func forbidden(f *failure.Failure, s *StatusError, grant func(Account) (hint, role string)) {
 	who := accountOf(s.User())
 	f.Class = failure.Authentication
 	if who != (Account{}) {
@@ -90,8 +91,17 @@ func forbidden(f *failure.Failure, s *StatusError, grant func(Account) string) {
 		f.Hint = "the ClusterRole system:discovery grants it, usually to every account: kubectl describe clusterrolebinding system:discovery"
 	default:
 		f.Text = fmt.Sprintf("%s may not %s %s%s", who, s.Verb, failure.Printable(s.Resource.String()), InNamespace(failure.Printable(s.Namespace)))
-		f.Hint, f.Urgent = grant(who), true
+		f.Hint, f.Role = grant(who)
+		f.Urgent = true
+		if f.Role != "" {
+			f.Hint += "\n" + f.Role
+		}
 	}
+}
+
+// Grant returns the hint for an account that lacks the permissions, which are for purpose, and the Role to apply.
+func Grant(purpose string, needs []Permission, who Account, namespace string) (hint, role string) {
+	return "these objects grant " + purpose + ", for kubectl apply -f -", RBAC(needs, who, "", namespace)
 }
 
 // Account is an account that an API server refused.

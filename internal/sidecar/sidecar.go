@@ -190,7 +190,7 @@ func (l *loop) once(ctx context.Context) error {
 			result = changed
 		}
 		if l.err != nil && l.logged != "" {
-			l.Log.Info("it works again, after " + words.Seconds(time.Since(l.failing)))
+			l.Log.Info("it works again, after "+words.Seconds(time.Since(l.failing)), failure.Seconds(time.Since(l.failing)))
 		}
 		l.fails, l.pending, l.succeeded = 0, false, time.Now()
 	}
@@ -235,10 +235,11 @@ func (l *loop) warn(err error, logged string, pause time.Duration) string {
 		if pause > 0 {
 			text += fmt.Sprintf("; trying again in %v", pause)
 		}
-		if hint := failure.Hint(err); hint != "" {
+		hint, role := failure.Advice(err)
+		if hint != "" {
 			text += "; hint: " + hint
 		}
-		l.Log.Warn(text)
+		l.Log.Warn(text, failure.Fields("", 0, err), failure.Advised(hint, role))
 	}
 	return err.Error()
 }

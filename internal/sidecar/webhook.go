@@ -58,7 +58,7 @@ func (w *Webhook) Call(ctx context.Context, revision string) error {
 		Spread:         time.Second, // it is a neighbour, which few Pods call
 		Notify: func(attempt int, _ *httpclient.Answer, err error, _ time.Duration) {
 			if attempt == 1 {
-				w.Log.Info(fmt.Sprintf("%s: call the webhook: %v", w.URL, failure.Of(err)))
+				w.Log.Info(fmt.Sprintf("%s: call the webhook: %v", w.URL, failure.Of(err)), failure.Fields(w.URL.String(), 0, err))
 			}
 		},
 		Prepare: func(req *http.Request) (err error) {
@@ -87,7 +87,7 @@ func (w *Webhook) Call(ctx context.Context, revision string) error {
 	if _, err := retry.Do(ctx, w.Method, w.URL.URL.Redacted(), header, []byte(w.Body)); err != nil {
 		return w.explain(err)
 	}
-	w.Log.Info(fmt.Sprintf("%s: called%s", w.URL, with))
+	w.Log.Info(fmt.Sprintf("%s: called%s", w.URL, with), failure.Fields(w.URL.String(), 0, nil))
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package wait
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,7 @@ type targetState struct {
 	noted    bool             // this state was logged with a note
 	ups      int              // how often it became ready
 	longest  time.Duration    // the longest time that it was ready, of those that ended
+	took     time.Duration    // until it was done
 }
 
 // maxChanges limits the changes that a flapping target logs between two summaries.
@@ -76,14 +78,13 @@ func (t *targetState) found(e poll.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.attempts = e.Attempt
-	log := func() *slog.Logger { return t.report.log.With("target", t.name, "attempt", e.Attempt) }
 	if e.Err == nil {
 		if !t.ready {
 			t.ready, t.failure = true, nil
 			t.ups++
 			t.report.stir()
 			if t.change() && t.report.stable > 0 {
-				log().Info(fmt.Sprintf("%s: %s, must stay %[2]s for %[3]s", t.name, t.goal, words.Seconds(t.report.stable)))
+				t.report.log.Info(fmt.Sprintf("%s: %s, must stay %[2]s for %[3]s", t.name, t.goal, words.Seconds(t.report.stable)), t.fields(0))
 			}
 		}
 		return
@@ -98,13 +99,24 @@ func (t *targetState) found(e poll.Event) {
 	t.ready, t.failure, t.noted = false, f, f.Note != "" || t.noted && !changed
 	switch {
 	case changed && t.change(), noted:
-		log().Info(t.says())
-	case t.report.log.Enabled(context.Background(), slog.LevelDebug):
-		log().Debug(t.says())
+		t.report.log.Info(t.says(), t.fields(0))
+	case t.report.log.Enabled(context.Background(), slog.LevelDebug): // it takes longer than the attempt
+		t.report.log.Debug(t.says(), t.fields(0))
 	}
 	if f.Urgent && t.report.first(f.Hint) {
-		log().Warn("hint: " + f.Hint)
+		hint, role := f.Advice()
+		t.report.log.Warn("hint: "+hint, t.fields(0), failure.Advised(hint, role))
 	}
+}
+
+// fields returns the fields of a line of the log about the target, of which something took a while. The caller holds its
+// lock.
+func (t *targetState) fields(took time.Duration) slog.Attr {
+	var err error
+	if t.failure != nil {
+		err = t.failure
+	}
+	return slog.GroupAttrs("", failure.Fields(t.name, took, err), slog.Int("attempt", t.attempts))
 }
 
 // first reports whether the hint has not been logged before, and marks it as logged.
@@ -143,9 +155,45 @@ func (t *targetState) gaveUp(err error) {
 func (t *targetState) finish() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.done = true
-	t.report.log.Info(fmt.Sprintf("%s: %s after %s", t.name, t.goal, words.Seconds(time.Since(t.report.start))),
-		"target", t.name, "attempt", t.attempts)
+	t.done, t.took = true, time.Since(t.report.start)
+	fields := []any{t.fields(t.took)}
+	if len(t.report.targets) == 1 {
+		fields = append(fields, t.report.counts(1)) // no other line follows
+	}
+	t.report.log.Info(fmt.Sprintf("%s: %s after %s", t.name, t.goal, words.Seconds(t.took)), fields...)
+}
+
+// counts returns the fields that only the last line of a wait has.
+func (r *report) counts(ready int) slog.Attr {
+	return slog.GroupAttrs("", slog.Int("targets", len(r.targets)), slog.Int("ready", ready))
+}
+
+// ended logs the end of a successful wait for several targets.
+func (r *report) ended() {
+	if len(r.targets) == 1 {
+		return
+	}
+	var slowest *targetState
+	for _, t := range r.targets {
+		t.mu.Lock()
+		if t.done && (slowest == nil || t.took > slowest.took) {
+			slowest = t
+		}
+		t.mu.Unlock()
+	}
+	ready, took := len(r.targets)-len(r.missing()), time.Since(r.start)
+	goal := slowest.goal
+	if slices.ContainsFunc(r.targets, func(t *targetState) bool { return t.goal != goal }) {
+		goal = "done"
+	}
+	text := fmt.Sprintf("all %s are %s after %s", words.Plural(len(r.targets), "target"), goal, words.Seconds(took))
+	if ready < len(r.targets) {
+		text = fmt.Sprintf("%d of %s %s after %s, which is enough", ready, words.Plural(len(r.targets), "target"), goal, words.Seconds(took))
+	}
+	if ready > 1 {
+		text += "; the slowest was " + slowest.name
+	}
+	r.log.Info(text, failure.Fields(slowest.name, took, nil), r.counts(ready))
 }
 
 // change records a new state and reports whether to log it.
@@ -169,23 +217,20 @@ func (r *report) summary() {
 		if t.unlogged > 0 {
 			line += fmt.Sprintf(", after %d more changes", t.unlogged)
 		}
-		log := r.log.With("target", t.name, "attempt", t.attempts)
-		if f := t.failure; f != nil {
-			hint := f.Hint
-			if f.Urgent { // logged already
-				hint = ""
-			}
-			log = log.With("class", string(f.Class), "hint", hint)
-			if hint != "" {
-				line += "; hint: " + hint
-			}
+		hint := ""
+		if t.failure != nil && !t.failure.Urgent { // which is logged already
+			hint = t.failure.Hint
 		}
+		if hint != "" {
+			line += "; hint: " + hint
+		}
+		fields := t.fields(time.Since(t.since))
 		t.changes, t.unlogged = 0, 0
 		t.mu.Unlock()
-		log.Warn(line)
+		r.log.Warn(line, fields, failure.Advised(hint, ""))
 	}
 	if more := len(missing) - words.MaxNamed; more > 0 {
-		r.log.Warn(fmt.Sprintf("%s: and %d more", still, more))
+		r.log.Warn(fmt.Sprintf("%s: and %d more", still, more), failure.Seconds(time.Since(r.start)))
 	}
 }
 
@@ -269,9 +314,11 @@ func (t *targetState) describe() string {
 
 // NotReady is the error of a wait that failed.
 type NotReady struct {
-	Cause error // why it ended
-	text  string
-	hint  string
+	Cause  error // why it ended
+	text   string
+	hint   string
+	role   string // the Role to apply, if that is a part of the hint
+	fields slog.Attr
 }
 
 func (e *NotReady) Error() string { return e.text }
@@ -279,6 +326,14 @@ func (e *NotReady) Unwrap() error { return e.Cause }
 
 // Hint says what to do about it; it may be empty.
 func (e *NotReady) Hint() string { return e.hint }
+
+// Advice returns the hint, and apart from it the Role to apply.
+func (e *NotReady) Advice() (hint, role string) {
+	return strings.ReplaceAll(e.hint, "\n"+e.role, ""), e.role
+}
+
+// Fields returns the fields of the log: those of the first target that is missing, and how many are.
+func (e *NotReady) Fields() slog.Attr { return e.fields }
 
 // notReady returns the error of a wait that ended for the cause.
 func (r *report) notReady(cause error) *NotReady {
@@ -293,11 +348,15 @@ func (r *report) notReady(cause error) *NotReady {
 	}
 	e := &NotReady{Cause: cause}
 	var lines, hints []string
-	for _, t := range missing[:min(len(missing), words.MaxNamed)] {
+	for i, t := range missing[:min(len(missing), words.MaxNamed)] {
 		t.mu.Lock()
 		lines = append(lines, t.describe())
+		if i == 0 {
+			e.fields = slog.GroupAttrs("", t.fields(time.Since(r.start)), r.counts(len(r.targets)-len(missing)))
+		}
 		if f := t.failure; f != nil && f.Hint != "" && !slices.Contains(hints, f.Hint) {
 			hints = append(hints, f.Hint)
+			e.role = cmp.Or(e.role, f.Role)
 		}
 		t.mu.Unlock()
 	}

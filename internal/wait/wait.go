@@ -117,7 +117,9 @@ func All(ctx context.Context, o Options, checks ...Check) error {
 	}
 	wg.Wait()
 	var err error
-	if ready < need {
+	if ready >= need {
+		report.ended()
+	} else {
 		err = report.notReady(context.Cause(ctx))
 	}
 	cancel(nil)

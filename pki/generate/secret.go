@@ -180,12 +180,12 @@ func (a *agreement) Check(ctx context.Context) error {
 		a.fatal = err
 		return err
 	}
-	return kube.Explain(err, func(who kube.Account) string {
+	return kube.Explain(err, func(who kube.Account) (hint, role string) {
 		namespace := ""
 		if client != nil {
 			namespace = client.Namespace()
 		}
-		return "these objects grant all that this command needs, for kubectl apply -f -\n" + kube.RBAC(a.Secret.Permissions(), who, "", namespace)
+		return kube.Grant("all that this command needs", a.Secret.Permissions(), who, namespace)
 	})
 }
 

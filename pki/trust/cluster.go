@@ -66,8 +66,8 @@ func (s *object) Check(ctx context.Context) error {
 		objects, err = nil, nil
 	}
 	if err != nil {
-		return kube.Explain(err, func(who kube.Account) string {
-			return "these objects grant all that this command needs, for kubectl apply -f -\n" + kube.RBAC(s.cluster.Permissions(), who, "", namespace)
+		return kube.Explain(err, func(who kube.Account) (hint, role string) {
+			return kube.Grant("all that this command needs", s.cluster.Permissions(), who, namespace)
 		})
 	}
 	password, err := s.password()

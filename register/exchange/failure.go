@@ -23,21 +23,22 @@ func (s *Server) Explain(doing, what string, err error) error {
 			text += s.said(&status.Answer)
 		}
 		last := &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: errors.New(text)}
-		return failure.WithHint(fmt.Errorf("%s: %s: %w", s.Place(), doing, last), hintOf(f, ended.Last))
+		return failure.WithHint(failure.About(s.Place(), f, fmt.Errorf("%s: %s: %w", s.Place(), doing, last)), hintOf(f, ended.Last))
 	case errors.As(err, &status):
 		return s.Refusal(doing, what, &status.Answer)
 	}
 	f := failure.Of(err)
-	return failure.WithHint(fmt.Errorf("%s: %s: %w", s.Place(), doing, textError{s.redact(f.Error()), err}), hintOf(f, err))
+	return failure.WithHint(failure.About(s.Place(), f, fmt.Errorf("%s: %s: %w", s.Place(), doing, textError{s.redact(f.Error()), err})), hintOf(f, err))
 }
 
 // Refusal is the error of an answer that a retry would not change.
 func (s *Server) Refusal(doing, what string, a *httpclient.Answer) error {
-	text := failure.Status(a.Status).Text
+	f := failure.Status(a.Status)
+	text := f.Text
 	if what != "" {
 		text = what + ": " + text
 	}
-	return failure.WithHint(fmt.Errorf("%s: %s: %s", s.Place(), doing, text+s.said(a)), s.Hints[a.Status])
+	return failure.WithHint(failure.About(s.Place(), f, fmt.Errorf("%s: %s: %s", s.Place(), doing, text+s.said(a))), s.Hints[a.Status])
 }
 
 // hintOf returns the hint of f, the failure of err, in terms of flags that requests have.

@@ -44,7 +44,7 @@ func (t *report) attempt(attempt int, a *httpclient.Answer, err error, next time
 	changed := t.failure == nil || t.failure.Text != f.Text
 	t.attempts, t.failure = attempt, f
 	t.mu.Unlock()
-	log := t.s.Log.With("target", t.s.Place(), "attempt", attempt, "class", string(f.Class))
+	log := t.s.Log.With(failure.Fields("", 0, f), "attempt", attempt)
 	text := fmt.Sprintf("%s: %s: %v", t.s.Place(), t.doing, f)
 	if next >= time.Second {
 		text += fmt.Sprintf("; again in %v", next.Round(time.Second))
@@ -60,14 +60,15 @@ func (t *report) summarise() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.failure == nil {
-		t.s.Log.Info(fmt.Sprintf("%s: %s: no answer for %v", t.s.Place(), t.doing, time.Since(t.start).Round(time.Second)))
+		t.s.Log.Info(fmt.Sprintf("%s: %s: no answer for %v", t.s.Place(), t.doing, time.Since(t.start).Round(time.Second)), failure.Seconds(time.Since(t.start)))
 		return
 	}
 	text := fmt.Sprintf("%s: %s: %v, for %v, %d attempts", t.s.Place(), t.doing, t.failure, time.Since(t.start).Round(time.Second), t.attempts)
-	if hint := hintOf(t.failure, t.failure); hint != "" {
+	hint := hintOf(t.failure, t.failure)
+	if hint != "" {
 		text += "; " + hint
 	}
-	t.s.Log.Info(text)
+	t.s.Log.Info(text, failure.Fields("", time.Since(t.start), t.failure), failure.Advised(hint, ""))
 }
 
 // done logs that the call was answered, if an attempt at it had failed.
@@ -75,6 +76,6 @@ func (t *report) done() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.failure != nil {
-		t.s.Log.Info(fmt.Sprintf("%s: %s: answered after %v, %d attempts", t.s.Place(), t.doing, time.Since(t.start).Round(100*time.Millisecond), t.attempts+1))
+		t.s.Log.Info(fmt.Sprintf("%s: %s: answered after %v, %d attempts", t.s.Place(), t.doing, time.Since(t.start).Round(100*time.Millisecond), t.attempts+1), failure.Seconds(time.Since(t.start)))
 	}
 }

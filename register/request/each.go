@@ -61,7 +61,9 @@ func (o *Options) each(ctx context.Context) error {
 		}
 	}
 	if !o.DryRun {
-		o.Log.Info(fmt.Sprintf("%s: %d of %s sent, %d sent before, in %s", secret.Word(o.URL), len(names)-known, words.Plural(len(names), "file"), known, words.Seconds(time.Since(start))))
+		at, took := secret.Word(o.URL), time.Since(start)
+		o.Log.Info(fmt.Sprintf("%s: %d of %s sent, %d sent before, in %s", at, len(names)-known, words.Plural(len(names), "file"), known, words.Seconds(took)),
+			failure.Fields(at, took, nil))
 	}
 	return nil
 }

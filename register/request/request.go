@@ -110,7 +110,8 @@ func Run(ctx context.Context, o Options) ([]byte, error) {
 	if err != nil || o.DryRun {
 		return nil, err
 	}
-	o.Log.Info(fmt.Sprintf("%s: %s was answered with status %d, in %s", m.server.Place(), o.Method, answer.Status, words.Seconds(time.Since(start))))
+	took := time.Since(start)
+	m.server.Log.Info(fmt.Sprintf("%s: %s was answered with status %d, in %s", m.server.Place(), o.Method, answer.Status, words.Seconds(took)), failure.Seconds(took))
 	if !o.Answer {
 		return nil, nil
 	}
@@ -142,7 +143,7 @@ func (o *Options) message(ctx context.Context, f *File) (*message, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &message{Options: o, server: &exchange.Server{URL: u, Log: o.Log, Hints: hints}}
+	m := &message{Options: o, server: &exchange.Server{URL: u, Log: o.Log.With(failure.Fields(u.String(), 0, nil)), Hints: hints}}
 	if f != nil {
 		m.name = failure.Printable(f.Name)
 	}
@@ -178,7 +179,7 @@ func (o *Options) message(ctx context.Context, f *File) (*message, error) {
 // send sends the request until it succeeds, or with DryRun only says what it is.
 func (m *message) send(ctx context.Context) (*httpclient.Answer, error) {
 	if m.DryRun {
-		m.Log.Info(fmt.Sprintf("%s: would send %s, with a body of %s", m.server.Place(), strings.TrimSpace(m.Method+" "+m.name), words.Bytes(int64(len(m.body.Content)))))
+		m.server.Log.Info(fmt.Sprintf("%s: would send %s, with a body of %s", m.server.Place(), strings.TrimSpace(m.Method+" "+m.name), words.Bytes(int64(len(m.body.Content)))))
 		return nil, nil
 	}
 	header := http.Header{"User-Agent": {"initbox"}, "Accept": {"*/*"}}

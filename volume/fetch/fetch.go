@@ -204,7 +204,7 @@ func (r *run) publish(ctx context.Context) error {
 	}
 	switch changed := slices.ContainsFunc(r.jobs, (*job).changed); {
 	case !changed:
-		r.Log.Info(fmt.Sprintf("%s: nothing to change, in %s", failure.Printable(r.Dst), words.Seconds(time.Since(r.start))))
+		r.Log.Info(fmt.Sprintf("%s: nothing to change, in %s", failure.Printable(r.Dst), words.Seconds(time.Since(r.start))), failure.Fields(failure.Printable(r.Dst), time.Since(r.start), nil))
 		return nil
 	case r.DryRun:
 		return nil
@@ -220,7 +220,7 @@ func (r *run) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.Log.Info(fmt.Sprintf("%s: %s, in %s", failure.Printable(r.Dst), counts(sum), words.Seconds(time.Since(r.start))))
+	r.Log.Info(fmt.Sprintf("%s: %s, in %s", failure.Printable(r.Dst), counts(sum), words.Seconds(time.Since(r.start))), failure.Fields(failure.Printable(r.Dst), time.Since(r.start), nil))
 	return nil
 }
 

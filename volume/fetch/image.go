@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"initbox/internal/failure"
 	"initbox/internal/words"
 	"initbox/volume/fetch/archive"
 	"initbox/volume/fetch/oci"
@@ -46,16 +47,16 @@ func (r *run) image(ctx context.Context, j *job) (now *version, same bool, err e
 	case j.prev != nil && j.prev.Digest == digest:
 		return now, true, nil
 	case r.DryRun:
-		r.Log.Info(fmt.Sprintf("%s: would be downloaded", src))
+		r.Log.Info(fmt.Sprintf("%s: would be downloaded", src), failure.Fields(src.String(), 0, nil))
 		return now, false, nil
 	}
 	sum, err := r.unpackImage(ctx, j, i)
 	if err != nil {
 		return nil, false, errors.Join(explain(src, "", err), r.place.Undo(ctx, j.number))
 	}
-	r.Log.Info(fmt.Sprintf("%s: %s with %s, in %s", src, words.Plural(sum.Files, "file"), words.Bytes(sum.Bytes), words.Seconds(time.Since(start))))
+	r.Log.Info(fmt.Sprintf("%s: %s with %s, in %s", src, words.Plural(sum.Files, "file"), words.Bytes(sum.Bytes), words.Seconds(time.Since(start))), failure.Fields(src.String(), time.Since(start), nil))
 	if !strings.Contains(src.OCI, "@") {
-		r.Log.Warn(fmt.Sprintf("%s: the tag may become another image's: pin this one with %[1]s@%s", src, digest))
+		r.Log.Warn(fmt.Sprintf("%s: the tag may become another image's: pin this one with %[1]s@%s", src, digest), failure.Fields(src.String(), 0, nil))
 	}
 	return now, false, nil
 }

@@ -68,14 +68,14 @@ func (r *report) attempt(e poll.Event) {
 		level = slog.LevelInfo
 	}
 	r.last = f
-	r.log.Log(context.Background(), level, fmt.Sprintf("%s: %v", r.what, f), "attempt", e.Attempt, "class", string(f.Class))
+	r.log.Log(context.Background(), level, fmt.Sprintf("%s: %v", r.what, f), failure.Fields(r.what, 0, f), "attempt", e.Attempt)
 }
 
 // summarise logs how far the download is.
 func (r *report) summarise() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	text := r.what + ":"
+	text, fields := r.what+":", []any{failure.Fields(r.what, time.Since(r.start), nil)}
 	if r.progress != nil {
 		text += " " + r.progress() + " received,"
 	}
@@ -85,8 +85,9 @@ func (r *report) summarise() {
 		if r.last.Hint != "" {
 			text += "; " + r.last.Hint
 		}
+		fields = []any{failure.Fields(r.what, time.Since(r.start), r.last), failure.Advised(r.last.Hint, "")}
 	}
-	r.log.Info(text)
+	r.log.Info(text, fields...)
 }
 
 // explain adds to an error what was being done, and the hint. progress is how much had arrived, or "".
@@ -108,8 +109,9 @@ func explain(src *Source, progress string, err error) error {
 	if hint == "" && errors.As(err, &hinted) {
 		hint = hinted.Hint()
 	}
+	doing := fmt.Errorf("downloading %s: %w", src, err)
 	if what, isOCI := strings.CutPrefix(src.String(), "oci://"); isOCI && strings.HasPrefix(err.Error(), what) {
-		return failure.WithHint(fmt.Errorf("downloading %w", err), hint)
+		doing = fmt.Errorf("downloading %w", err)
 	}
-	return failure.WithHint(fmt.Errorf("downloading %s: %w", src, err), hint)
+	return failure.WithHint(failure.About(src.String(), f, doing), hint)
 }

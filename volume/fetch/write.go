@@ -37,12 +37,12 @@ func (r *run) download(ctx context.Context, j *job) error {
 	j.now, j.same, err = r.version(ctx, j)
 	switch {
 	case err != nil && j.src.Optional && outer.Err() == nil:
-		r.Log.Warn(fmt.Sprintf("%v; going on without it", err))
+		r.Log.Warn(fmt.Sprintf("%v; going on without it", err), failure.Fields(j.src.String(), 0, err))
 		return nil
 	case err != nil:
 		return r.explain(j.src, err)
 	case j.same:
-		r.Log.Debug(fmt.Sprintf("%s: unchanged", j.src))
+		r.Log.Debug(fmt.Sprintf("%s: unchanged", j.src), failure.Fields(j.src.String(), 0, nil))
 	}
 	return nil
 }
@@ -66,13 +66,13 @@ func (r *run) version(ctx context.Context, j *job) (now *version, same bool, err
 		if d.total >= 0 {
 			size = words.Bytes(d.total)
 		}
-		r.Log.Info(fmt.Sprintf("%s: would be downloaded, %s", j.src, size))
+		r.Log.Info(fmt.Sprintf("%s: would be downloaded, %s", j.src, size), failure.Fields(j.src.String(), 0, nil))
 	default:
 		level := slog.LevelInfo
 		if len(r.jobs) > words.MaxNamed {
 			level = slog.LevelDebug
 		}
-		r.Log.Log(ctx, level, fmt.Sprintf("%s: %s downloaded, in %s", j.src, d.progress(), words.Seconds(time.Since(start))))
+		r.Log.Log(ctx, level, fmt.Sprintf("%s: %s downloaded, in %s", j.src, d.progress(), words.Seconds(time.Since(start))), failure.Fields(j.src.String(), time.Since(start), nil))
 		r.unpinned(j, d)
 	}
 	return now, d.same, nil
@@ -87,7 +87,7 @@ func (r *run) unpinned(j *job, d *download) {
 	if ending := path.Ext(j.src.Name); d.html && ending != ".html" && ending != ".htm" {
 		text = fmt.Sprintf("%s: the answer is a web page (text/html): is it the URL of the file itself? if so, pin this content with #sha256=%s", j.src, d.now.SHA256)
 	}
-	r.Log.Warn(text)
+	r.Log.Warn(text, failure.Fields(j.src.String(), 0, nil))
 }
 
 // defaultMode is that of a file whose mode nothing else says.
@@ -111,7 +111,7 @@ func (r *run) write(ctx context.Context, j *job, content io.Reader) error {
 	}
 	j.single = sum.Single
 	if sum.Skipped > 0 {
-		r.Log.Warn(fmt.Sprintf("%s: %s left out", j.src, words.Plural(sum.Skipped, "device or pipe")))
+		r.Log.Warn(fmt.Sprintf("%s: %s left out", j.src, words.Plural(sum.Skipped, "device or pipe")), failure.Fields(j.src.String(), 0, nil))
 	}
 	return nil
 }

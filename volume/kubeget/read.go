@@ -42,13 +42,13 @@ func (k *cluster) connect() (*kube.Client, string, error) {
 }
 
 // grants returns a hint with the Roles that all targets need.
-func (o *Options) grants(namespace string) func(kube.Account) string {
-	return func(who kube.Account) string {
+func (o *Options) grants(namespace string) func(kube.Account) (hint, role string) {
+	return func(who kube.Account) (hint, role string) {
 		var needs []kube.Permission
 		for _, t := range o.Targets {
 			needs = append(needs, t.Needs())
 		}
-		return "these objects grant all that this command needs, for kubectl apply -f -\n" + kube.RBAC(needs, who, "", namespace)
+		return kube.Grant("all that this command needs", needs, who, namespace)
 	}
 }
 

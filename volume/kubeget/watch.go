@@ -203,13 +203,13 @@ func (f *follow) locked() func() {
 }
 
 // watchGrants is grants for a watch.
-func (o *Options) watchGrants(namespace string) func(kube.Account) string {
-	return func(who kube.Account) string {
+func (o *Options) watchGrants(namespace string) func(kube.Account) (hint, role string) {
+	return func(who kube.Account) (hint, role string) {
 		var needs []kube.Permission
 		for _, t := range o.Targets {
 			needs = append(needs, t.WatchNeeds())
 		}
-		return "these objects grant all that this command needs, for kubectl apply -f -\n" + kube.RBAC(needs, who, "", namespace)
+		return kube.Grant("all that this command needs", needs, who, namespace)
 	}
 }
 
@@ -296,7 +296,8 @@ func (w *Watcher) look(ctx context.Context, beside bool) (revision string, chang
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(done) > 0 || first && err == nil {
-		w.o.Log.Info(summarise(w.o.Dst, done, len(w.tree.owner)-len(w.tree.urls), time.Since(start)))
+		took := time.Since(start)
+		w.o.Log.Info(summarise(w.o.Dst, done, len(w.tree.owner)-len(w.tree.urls), took), failure.Fields(failure.Printable(w.o.Dst), took, nil))
 	}
 	w.tree.complain()
 	w.retry(due)
@@ -405,7 +406,7 @@ func (w *Watcher) listed(ctx context.Context) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return failure.WithHint(fmt.Errorf("%w; %v", context.Cause(ctx), missing), hintOf(missing))
+			return failure.WithHint(fmt.Errorf("%w; %w", context.Cause(ctx), missing), failure.Hint(missing))
 		}
 		if poll.IsPermanent(missing) {
 			return missing
@@ -422,42 +423,29 @@ func (w *Watcher) problems() (missing error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i, f := range w.follows {
-		now := ""
+		now, hint, role := "", "", ""
 		if f.problem != nil && f.problem != errNotListed {
-			if now = f.problem.Error(); hintOf(f.problem) != "" {
-				now += "; hint: " + hintOf(f.problem)
+			hint, role = failure.Advice(f.problem)
+			if now = f.problem.Error(); hint != "" {
+				now += "; hint: " + hint
 			}
 		}
 		switch {
 		case now == w.last[i]:
 		case now == "":
-			w.o.Log.Info(f.target.String() + ": the API server answers again")
+			w.o.Log.Info(f.target.String()+": the API server answers again", failure.Fields(f.target.String(), 0, nil))
 		default:
-			w.o.Log.Warn(f.target.String() + ": " + now)
+			w.o.Log.Warn(f.target.String()+": "+now, failure.Fields(f.target.String(), 0, f.problem), failure.Advised(hint, role))
 		}
 		w.last[i] = now
 		if !f.listed && missing == nil {
-			missing = fmt.Errorf("%s: %w", f.target, cmp.Or(f.problem, errNotListed))
-			if hint := hintOf(f.problem); hint != "" {
+			missing = failure.About(f.target.String(), f.problem, fmt.Errorf("%s: %w", f.target, cmp.Or(f.problem, errNotListed)))
+			if hint := failure.Hint(f.problem); hint != "" {
 				missing = failure.WithHint(missing, hint)
 			}
 		}
 	}
 	return missing
-}
-
-// hintOf returns the hint of an error, or "".
-func hintOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	if hinted, ok := errors.AsType[interface {
-		error
-		Hint() string
-	}](err); ok {
-		return hinted.Hint()
-	}
-	return failure.Of(err).Hint
 }
 
 // settle waits while changes come in quick succession.

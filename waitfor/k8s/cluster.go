@@ -42,7 +42,7 @@ type cluster struct {
 
 	mu        sync.Mutex
 	followers map[string]*kube.Follower // by query
-	grant     string                    // the Roles that are missing; see grants
+	grant     [2]string                 // the hint and the Roles that are missing; see grants
 }
 
 // origin is where the objects of a check come from, or why that is not known.
@@ -254,10 +254,10 @@ func sliceResource() kube.Resource { r, _ := kube.Lookup("endpointslices.discove
 func (k *cluster) failure(err error) error { return kube.Explain(err, k.grants) }
 
 // grants returns a hint with the Roles that all targets of the wait need.
-func (k *cluster) grants(who kube.Account) string {
+func (k *cluster) grants(who kube.Account) (hint, role string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.grant == "" {
+	if k.grant[1] == "" {
 		var needs []kube.Permission
 		known := true
 		for _, c := range k.checks {
@@ -266,13 +266,13 @@ func (k *cluster) grants(who kube.Account) string {
 			needs = append(needs, own...)
 		}
 		if !known && len(needs) == 0 {
-			return "initbox rbac prints the Role that a wait needs, for kubectl apply -f -"
+			return "initbox rbac prints the Role that a wait needs, for kubectl apply -f -", ""
 		}
-		grant := "these objects grant all that this wait needs, for kubectl apply -f -\n" + kube.RBAC(needs, who, "", k.namespace)
+		hint, role := kube.Grant("all that this wait needs", needs, who, k.namespace)
 		if !known || slices.ContainsFunc(needs, func(r kube.Permission) bool { return r.Comment == kube.Guessed }) {
-			return grant // not kept: the kind is not known yet
+			return hint, role // not kept: the kind is not known yet
 		}
-		k.grant = grant
+		k.grant = [2]string{hint, role}
 	}
-	return k.grant
+	return k.grant[0], k.grant[1]
 }

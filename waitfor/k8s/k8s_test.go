@@ -96,19 +96,24 @@ func TestMissingForLong(t *testing.T) {
 	}
 }
 
+func grant(k *cluster) string {
+	hint, role := k.grants(kube.Account{})
+	return hint + "\n" + role
+}
+
 // TestGrantOfUnknownKind pins that a guessed Role is replaced once the API server has returned the kind.
 func TestGrantOfUnknownKind(t *testing.T) {
 	c := &check{Target: &target.Target{}, Objects: kube.Objects{KindName: "widget", Name: "w"}}
 	k := &cluster{namespace: "default", checks: []*check{c}}
-	if grant := k.grants(kube.Account{}); strings.Contains(grant, "apiGroups") || !strings.Contains(grant, "initbox rbac") {
+	if grant := grant(k); strings.Contains(grant, "apiGroups") || !strings.Contains(grant, "initbox rbac") {
 		t.Errorf("before it is known, without a group: %s", grant)
 	}
 	c.KindName = "widget.example.org"
-	if grant := k.grants(kube.Account{}); !strings.Contains(grant, "resources: [widgets], resourceNames: [w], verbs: [list, watch]} # a guess") {
+	if grant := grant(k); !strings.Contains(grant, "resources: [widgets], resourceNames: [w], verbs: [list, watch]} # a guess") {
 		t.Errorf("before it is known: %s", grant)
 	}
 	c.source.resource = kube.Resource{Group: "example.org", Version: "v1", Name: "widgets", Kind: "Widget", Namespaced: true}
-	if grant := k.grants(kube.Account{}); !strings.Contains(grant, "apiGroups: [example.org]") || strings.Contains(grant, "a guess") {
+	if grant := grant(k); !strings.Contains(grant, "apiGroups: [example.org]") || strings.Contains(grant, "a guess") {
 		t.Errorf("when it is known: %s", grant)
 	}
 }
