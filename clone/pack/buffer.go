@@ -26,7 +26,7 @@ type buffers struct {
 	mu   sync.Mutex
 	free [4 * 64][]*content
 	size int
-	done bool // keep nothing any more
+	done bool // nothing is kept from now on
 }
 
 const (

@@ -52,7 +52,7 @@ func (k *cache) put(offset int64, c *content) {
 	}
 }
 
-// close releases everything, and keeps nothing any more.
+// close releases everything; nothing is kept from then on.
 func (k *cache) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

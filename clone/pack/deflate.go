@@ -40,7 +40,7 @@ const (
 	codeBits   = 0xf
 	extraShift = 4
 	literal    = 1 << 31 // the only kind with this bit, the sign, which is tested fastest
-	length     = 2 << 8 // or distance
+	length     = 2 << 8  // or distance
 	blockEnd   = 3 << 8
 	goesOn     = 4 << 8 // the code continues; the value says where
 	kindBits   = 7 << 8

@@ -109,8 +109,8 @@ func (t *targetState) found(e poll.Event) {
 	}
 }
 
-// fields returns the fields of a line of the log about the target, of which something took a while. The caller holds its
-// lock.
+// fields returns the fields of a line of the log about the target, of which something took a while. The caller holds
+// its lock.
 func (t *targetState) fields(took time.Duration) slog.Attr {
 	var err error
 	if t.failure != nil {
