@@ -122,6 +122,9 @@ func (s *sidecarFlags) check(c *cli.Context) error {
 	if err := needs(c, pairs); err != nil {
 		return err
 	}
+	if s.timeout <= 0 {
+		return usagef("--webhook-timeout %v: want a time such as 10s", s.timeout)
+	}
 	if isSet(c, "watch") && s.watch < minWatch {
 		return usagef("--watch %v: want at least %v", s.watch, minWatch)
 	}

@@ -245,6 +245,7 @@ func (s *sending) goOn(ctx context.Context, _ *http.Response, _ error) (bool, er
 	if s.next = at.Sub(now); !more {
 		s.next = math.MaxInt64 // until ctx ends
 	}
+	poll.Noticed(ctx, s.err)
 	if s.Notify != nil {
 		told := s.next
 		if !more {

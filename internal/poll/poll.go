@@ -227,6 +227,13 @@ func Notice(ctx context.Context, f func(error)) context.Context {
 	return context.WithValue(ctx, noticeKey{}, f)
 }
 
+// Noticed calls the function of [Notice], if there is one, for a loop elsewhere.
+func Noticed(ctx context.Context, err error) {
+	if f, _ := ctx.Value(noticeKey{}).(func(error)); f != nil {
+		f(err)
+	}
+}
+
 // until is the state of one call of [Until].
 type until struct {
 	Policy

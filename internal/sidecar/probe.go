@@ -43,16 +43,16 @@ func Address(text string) (string, error) {
 // readyFile is the file of --startup-probe, which exists while the sidecar is ready; "" without the flag.
 type readyFile string
 
-// clear removes the file that a killed run has left, since it would be wrong until create is called. A file with
-// content is not one of these, and an error.
+// clear removes the file that a killed run has left, since it would be wrong until create is called. Anything but an
+// empty file is not one of these, and an error.
 func (f readyFile) clear() error {
 	name := string(f)
 	if name == "" {
 		return nil
 	}
-	if stat, err := os.Lstat(name); err == nil && stat.Mode().IsRegular() && stat.Size() > 0 {
-		return failure.WithHint(fmt.Errorf("the --startup-probe file %s exists, and is not empty as those that are made for probes: it is not replaced", failure.Printable(name)),
-			"name a file of its own, which only the probe uses")
+	if _, err := os.Lstat(name); err == nil && !f.isOurs() {
+		return failure.WithHint(fmt.Errorf("the --startup-probe file %s exists and is not an empty file, as one for probes is: it is not replaced", failure.Printable(name)),
+			"name a file that only the probe uses")
 	}
 	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove the --startup-probe file of an earlier run: %w", err)
@@ -71,7 +71,13 @@ func (f readyFile) create() error {
 }
 
 func (f readyFile) remove() {
-	if f != "" {
+	if f.isOurs() {
 		os.Remove(string(f))
 	}
+}
+
+// isOurs returns whether the file exists and is as create makes it. A directory, a link or a file with content is not.
+func (f readyFile) isOurs() bool {
+	stat, err := os.Lstat(string(f))
+	return f != "" && err == nil && stat.Mode().IsRegular() && stat.Size() == 0
 }

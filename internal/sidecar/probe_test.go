@@ -59,21 +59,44 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestFileIsForeign has --startup-probe name a file that holds something: it stays.
+// TestFileIsForeign has --startup-probe name what no sidecar made: it stays, also if it came while the sidecar ran.
 func TestFileIsForeign(t *testing.T) {
 	t.Parallel()
-	name := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(name, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	err := Run(t.Context(), Options{File: name}, time.Minute, func(context.Context) (string, bool, error) {
-		t.Error("it looks")
-		return "", false, nil
-	})
-	if err == nil || !strings.Contains(err.Error(), "it is not replaced") {
-		t.Errorf("error %v", err)
-	}
-	if content, err := os.ReadFile(name); string(content) != "secret" {
-		t.Errorf("the file has %q, %v", content, err)
+	for name, create := range map[string]func(name string) error{
+		"file":      func(name string) error { return os.WriteFile(name, []byte("secret"), 0o600) },
+		"directory": func(name string) error { return os.Mkdir(name, 0o700) },
+		"link":      func(name string) error { return os.Symlink("elsewhere", name) },
+	} {
+		file := filepath.Join(t.TempDir(), "ready")
+		if err := create(file); err != nil {
+			t.Fatal(err)
+		}
+		before, _ := os.Lstat(file)
+		err := Run(t.Context(), Options{File: file}, time.Minute, func(context.Context) (string, bool, error) {
+			t.Errorf("%s: it looks", name)
+			return "", false, nil
+		})
+		if err == nil || !strings.Contains(err.Error(), "it is not replaced") {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if after, err := os.Lstat(file); err != nil || !os.SameFile(before, after) {
+			t.Errorf("%s: it is gone, or another: %v", name, err)
+		}
+		os.Remove(file)
+		ctx, cancel := context.WithCancel(t.Context())
+		looks := 0
+		err = Run(ctx, Options{File: file}, time.Millisecond, func(context.Context) (string, bool, error) {
+			if looks++; looks == 2 {
+				os.Remove(file)
+				if err := create(file); err != nil {
+					t.Error(err)
+				}
+				cancel()
+			}
+			return "", false, nil
+		})
+		if _, there := os.Lstat(file); err != nil || there != nil {
+			t.Errorf("%s: %v; after the end %v", name, err, there)
+		}
 	}
 }

@@ -227,7 +227,11 @@ func (l *loop) warn(err error, logged string, pause time.Duration) string {
 	if err == nil {
 		return ""
 	}
-	if err.Error() != logged {
+	key := err.Error()
+	if ended, repeated := errors.AsType[*poll.Error](err); repeated && ended.Last != nil {
+		key = failure.Of(ended.Last).Text // without times, which always differ
+	}
+	if key != logged {
 		text := failure.Lines(err.Error())
 		if pause > time.Second {
 			pause = pause.Round(time.Second)
@@ -241,7 +245,7 @@ func (l *loop) warn(err error, logged string, pause time.Duration) string {
 		}
 		l.Log.Warn(text, failure.Fields("", 0, err), failure.Advised(hint, role))
 	}
-	return err.Error()
+	return key
 }
 
 // pause returns the longest time until the next look; 0 for any.

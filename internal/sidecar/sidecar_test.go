@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -355,4 +356,18 @@ func TestQuiet(t *testing.T) {
 			t.Errorf("%q, %v", told, err)
 		}
 	})
+}
+
+// TestWarnings pins that a failure is logged once while it lasts, although the texts of repeated attempts have times.
+func TestWarnings(t *testing.T) {
+	var log bytes.Buffer
+	l := &loop{Options: Options{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+	logged := ""
+	for i, last := range []error{syscall.ECONNREFUSED, syscall.ECONNREFUSED, syscall.ECONNRESET} {
+		err := &poll.Error{Attempts: i + 7, Waited: time.Duration(i) * time.Second, Cause: context.DeadlineExceeded, Last: last}
+		logged = l.warn(fmt.Errorf("call the webhook: %w", err), logged, time.Second)
+	}
+	if got := strings.Count(log.String(), "call the webhook"); got != 2 {
+		t.Errorf("%d lines, want 2:\n%s", got, &log)
+	}
 }

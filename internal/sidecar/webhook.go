@@ -33,6 +33,8 @@ type Webhook struct {
 	Names   *resolver.Resolver
 	Seed    uint64 // of the jitter
 	Log     *slog.Logger
+
+	failing bool // the last call of its hook failed, which was logged
 }
 
 // tries is how many timeouts a call of the hook may take, in which it is tried often: an application that is about to
@@ -44,7 +46,9 @@ func (w *Webhook) Hook() Hook {
 	return Hook{Name: "webhook", Run: func(ctx context.Context, revision string) error {
 		limit, cancel := context.WithTimeout(ctx, tries*w.Timeout)
 		defer cancel()
-		return w.Call(limit, revision)
+		err := w.Call(limit, revision)
+		w.failing = err != nil
+		return err
 	}}
 }
 
@@ -57,7 +61,7 @@ func (w *Webhook) Call(ctx context.Context, revision string) error {
 		Seed:           w.Seed,
 		Spread:         time.Second, // it is a neighbour, which few Pods call
 		Notify: func(attempt int, _ *httpclient.Answer, err error, _ time.Duration) {
-			if attempt == 1 {
+			if attempt == 1 && !w.failing {
 				w.Log.Info(fmt.Sprintf("%s: call the webhook: %v", w.URL, failure.Of(err)), failure.Fields(w.URL.String(), 0, err))
 			}
 		},
