@@ -338,7 +338,9 @@ func (l *loop) unhealthy() error {
 func Touch(name, revision string, changed bool) error {
 	err := WriteFile(name, []byte(revision+"\n"))
 	if now := time.Now(); err == nil && changed {
-		err = os.Chtimes(name, now, now)
+		if err = os.Chtimes(name, now, now); errors.Is(err, os.ErrNotExist) {
+			err = nil // who waits for it has seen it, and removed it
+		}
 	}
 	if err != nil {
 		return failure.WithHint(fmt.Errorf("write the --touch file: %w", err), WritableHint)

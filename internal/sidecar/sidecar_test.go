@@ -144,6 +144,31 @@ func TestTouched(t *testing.T) {
 	}
 }
 
+// TestTouchedAndRemoved removes the file as soon as it is there, as a program may that waits for it.
+func TestTouchedAndRemoved(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "touched")
+	done := make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				os.Remove(file)
+			}
+		}
+	})
+	for range 200 {
+		if err := Touch(file, "1", true); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(done)
+	reader.Wait()
+}
+
 // TestUnhealthy pins when /healthz fails: before the first success, some time after the next one was due, and while
 // the subcommand says so.
 func TestUnhealthy(t *testing.T) {
