@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -12,7 +11,7 @@ import (
 )
 
 // mostRoom is what the heap may grow to before it is collected, if the container may use four times as much.
-const mostRoom = 64 << 20
+const mostRoom = 32 << 20
 
 // roomyHeap has the heap collected when it has grown to a part of the container's memory, instead of to twice what is
 // in use, which for a few megabytes is often. It returns a function that ends that. A program that needs no collection
@@ -50,9 +49,14 @@ func roomyHeap() (end func()) {
 	}
 }
 
-// percent returns the GOGC with which a heap grows to the room, but to no less than twice what is in use.
+// percent returns the GOGC with which a heap grows to the room, but to no less than twice what is in use. Little in use
+// is collected quickly, so it needs no room.
 func percent(room, live int64) int {
-	return int(min(max(100*(room-live)/cmp.Or(live, 1), 100), 1000))
+	const little = 6 << 20
+	if live < little {
+		return 100
+	}
+	return int(max(100*(room-live)/live, 100))
 }
 
 // afterCollection calls f after each collection of garbage, until it returns false.
