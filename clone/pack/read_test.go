@@ -102,6 +102,22 @@ var ways = []struct {
 			return err
 		}
 	}},
+	{name: "loaded while reading", set: func(_ *Options, m *memorySink) {
+		m.each = func(o *Object, c Content) error {
+			kept := c.Keep()
+			defer kept.Release()
+			for range 2 {
+				got, err := o.Load(nil) // the sink is locked
+				if err == nil && (!bytes.Equal(got.Bytes, c.Bytes) || !bytes.Equal(kept.Bytes, c.Bytes) || got.Size != c.Size) {
+					err = fmt.Errorf("other content")
+				}
+				if got.Release(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}},
 }
 
 // same checks the objects of a pack after Read.
@@ -124,6 +140,11 @@ func same(t *testing.T, p *Pack, want map[plumbing.Hash][]byte) {
 		} else if buf = got; !large && !bytes.Equal(got, want[o.ID]) {
 			t.Fatalf("%s has other content", o.ID)
 		}
+		loaded, err := o.Load(nil)
+		if large := o.Kind == plumbing.BlobObject && o.Size > p.o.Large; large != (err != nil) || !large && !bytes.Equal(loaded.Bytes, want[o.ID]) {
+			t.Fatalf("%s has other content when loaded (%v)", o.ID, err)
+		}
+		loaded.Release()
 	}
 	if n != p.Len() || n != len(want) {
 		t.Errorf("%d objects, %d, want %d", n, p.Len(), len(want))
@@ -295,6 +316,56 @@ func TestCache(t *testing.T) {
 	}
 	if k.get(1) == nil || k.get(101) != nil {
 		t.Error("what was used again was dropped before what was not")
+	}
+	if k.close(); k.get(101) != nil || k.get(109) != nil || k.size != 0 {
+		t.Error("something was kept after close")
+	}
+	if k.put(1, new(buffers).content(10)); k.get(1) != nil {
+		t.Error("something is kept after close")
+	}
+}
+
+// Content that is kept stays as it is until it is released, also that of no pack.
+func TestKeep(t *testing.T) {
+	b := []byte("content")
+	kept := Content{Bytes: b, Size: 7}.Keep()
+	b[0] = 'x'
+	if kept.Release(); string(kept.Bytes) != "content" {
+		t.Errorf("kept %q", kept.Bytes)
+	}
+}
+
+// TestBuffers reuses released buffers of about the same size, and keeps few.
+func TestBuffers(t *testing.T) {
+	b := new(buffers)
+	first := b.content(1000)
+	first.release()
+	if again := b.content(900); again != first || len(again.bytes) != 900 || again.size != 900 {
+		t.Error("a buffer of about that size was not reused")
+	}
+	first.release()
+	if b.content(100) == first || b.content(2000) == first {
+		t.Error("a buffer of another size was used")
+	}
+	for _, size := range []int{64, 1000, 100 << 10, 1 << 20, 8 << 20} {
+		var all []*content
+		for range 2 * classSize / 64 {
+			if all = append(all, b.content(size)); len(all)*size > 2*buffersSize {
+				break
+			}
+		}
+		for _, c := range all {
+			c.release()
+		}
+		number, room := class(size)
+		if kept := len(b.free[number]); kept > max(2, classSize/room) || kept == 0 && room <= buffersSize || b.size > buffersSize {
+			t.Errorf("of %d buffers of %d bytes, %d are kept, in all %d bytes", len(all), size, kept, b.size)
+		}
+		b.drop()
+		if b.content(size).release(); len(b.free[number]) > 0 || b.size != 0 {
+			t.Errorf("after drop, %d bytes are kept", b.size)
+		}
+		b = new(buffers)
 	}
 }
 
