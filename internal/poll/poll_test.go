@@ -517,17 +517,17 @@ func TestWatch(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			wake, n, start := make(chan struct{}, 1), 0, time.Now()
 			p := Policy{Watch: func(context.Context) <-chan struct{} { return wake }}
-			var changed time.Duration
+			var changed atomic.Int64 // when
 			Until(t.Context(), p, func(context.Context) error {
 				if n++; n == 5 {
-					time.AfterFunc(time.Millisecond, func() { changed = time.Since(start); wake <- struct{}{} })
+					time.AfterFunc(time.Millisecond, func() { changed.Store(int64(time.Since(start))); wake <- struct{}{} })
 				}
-				if changed == 0 {
+				if changed.Load() == 0 {
 					return errDown
 				}
 				return nil
 			})
-			if late := time.Since(start) - changed; changed == 0 || late != 0 {
+			if late := time.Since(start) - time.Duration(changed.Load()); changed.Load() == 0 || late != 0 {
 				t.Errorf("noticed after %v, want at once", late)
 			}
 		})
