@@ -55,10 +55,10 @@ func TestPace(t *testing.T) {
 					}
 					checks[i] = served{i, func() bool { return time.Since(start) >= at }, &attempts}
 				}
-				var before int64
-				time.AfterFunc(up, func() { before = attempts.Load() })
+				var atUp atomic.Int64
+				time.AfterFunc(up, func() { atUp.Store(attempts.Load()) })
 				err := All(t.Context(), Options{Need: tt.need}, checks...)
-				late := time.Since(start) - up
+				before, late := atUp.Load(), time.Since(start)-up
 				t.Logf("%d attempts, %v late", before, late)
 				if err != nil || late < 0 || late > tt.late || before > tt.attempts {
 					t.Errorf("%d attempts, %v late, error %v; want %d attempts, %v late", before, late, err, tt.attempts, tt.late)
