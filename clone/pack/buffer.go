@@ -47,8 +47,12 @@ func (b *buffers) content(size int) *content {
 	number, room := class(size)
 	c := b.take(number)
 	if c == nil {
-		c = &content{bytes: make([]byte, room), home: b}
+		c, _ = overflow[number].Get().(*content)
 	}
+	if c == nil {
+		c = &content{bytes: make([]byte, room)}
+	}
+	c.home = b
 	c.bytes, c.size = c.bytes[:size], int64(size)
 	c.users.Store(1)
 	return c
@@ -83,8 +87,14 @@ func (b *buffers) put(c *content) {
 	if !b.done && b.size+room <= buffersSize && len(b.free[number]) < max(2, classSize/room) {
 		b.free[number] = append(b.free[number], c)
 		b.size += room
+		return
 	}
+	c.home = nil
+	overflow[number].Put(c)
 }
+
+// overflow has the buffers that are free until the next garbage collection.
+var overflow [4 * 64]sync.Pool
 
 // drop frees the memory.
 func (b *buffers) drop() {
