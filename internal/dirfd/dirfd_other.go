@@ -51,9 +51,3 @@ func ReadOnly(Dir) bool { return false }
 
 // OnTmpfs returns false.
 func OnTmpfs(string) bool { return false }
-
-// Lstat is [Lstat] for an entry of dir.
-func (e *Entry) Lstat(dir FD, s *unix.Stat_t) (err error) {
-	*s, err = Lstat(dir, e.Name)
-	return err
-}

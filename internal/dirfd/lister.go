@@ -1,19 +1,20 @@
 package dirfd
 
+import "golang.org/x/sys/unix"
+
 // Entry is an entry of a directory that a [Lister] has listed: its name, and its type as in dirent(3), which may be
 // DT_UNKNOWN.
 type Entry struct {
 	Name string
 	Kind byte
-	path *byte // the name, with a NUL after it
 }
 
 // Lister lists one directory after another, with one allocation for each, and not for each entry. Its zero value is
 // ready for use.
 type Lister struct {
 	dirents []byte
-	names   []byte // each with a NUL after it
-	ends    []int  // of the names
+	names   []byte
+	ends    []int // of the names
 	entries []Entry
 }
 
@@ -38,8 +39,7 @@ func (l *Lister) List(dir Dir) ([]Entry, error) {
 	}
 	names, from := string(l.names), 0
 	for i, end := range l.ends {
-		l.entries[i].Name, l.entries[i].path = names[from:end], &l.names[from]
-		from = end + 1
+		l.entries[i].Name, from = names[from:end], end
 	}
 	return l.entries, nil
 }
@@ -47,6 +47,10 @@ func (l *Lister) List(dir Dir) ([]Entry, error) {
 func (l *Lister) add(name []byte, kind byte) {
 	l.names = append(l.names, name...)
 	l.ends = append(l.ends, len(l.names))
-	l.names = append(l.names, 0)
 	l.entries = append(l.entries, Entry{Kind: kind})
+}
+
+// Lstat is [Lstat] for an entry of dir, into s.
+func (e *Entry) Lstat(dir FD, s *unix.Stat_t) error {
+	return retry(func() error { return unix.Fstatat(int(dir), e.Name, s, unix.AT_SYMLINK_NOFOLLOW) })
 }

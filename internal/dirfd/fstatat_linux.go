@@ -1,8 +1,0 @@
-//go:build linux && !arm
-
-package dirfd
-
-import "golang.org/x/sys/unix"
-
-// fstatat is the system call whose result is a [unix.Stat_t].
-const fstatat = unix.SYS_NEWFSTATAT
