@@ -1,7 +1,9 @@
 package convert
 
 import (
+	"cmp"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -81,13 +83,17 @@ func (k *files) conditional(t fileTest, then []Step) ([]Step, error) {
 	case p.mount == nil && !t.holds:
 		return nil, stop(t.path, "whether it exists depends on the image")
 	}
+	bare := p
+	bare.slash = false
+	prior := k.kind(bare)
 	before, updated, added := maps.Clone(k.kinds), k.updated, len(slices.Concat(slices.Collect(maps.Values(k.added))...))
-	if t.holds && t.op != "-e" && before[p.value] == unknown {
+	k.assumed = t.holds && t.op != "-e" && prior == unknown
+	if k.assumed {
 		k.kinds[p.value] = map[string]kind{"-f": file, "-d": directory, "ls": directory}[t.op]
 	}
 	k.guarded = p.value
 	steps, err := k.settle(then)
-	k.guarded = ""
+	k.guarded, k.assumed = "", false
 	switch {
 	case err != nil:
 		return nil, err
@@ -109,7 +115,7 @@ func (k *files) conditional(t fileTest, then []Step) ([]Step, error) {
 	case p.mount == nil && !strings.HasPrefix(p.value, "/proc/sys/") && slices.ContainsFunc(steps, func(s Step) bool { return !s.Inside }):
 		return nil, stop(t.path, "whether it exists depends on the image")
 	case t.holds:
-		return steps, t.ifExists(p, steps)
+		return steps, t.ifExists(p, prior, steps)
 	}
 	return steps, t.unlessExists(p, steps)
 }
@@ -168,21 +174,44 @@ func setting(argument, name string) string {
 	return argument + "&" + name
 }
 
-// ifExists adds the settings that make steps do nothing if the path does not exist.
-func (t fileTest) ifExists(p location, steps []Step) error {
-	for n, s := range steps {
+// ifExists adds the settings that make steps do nothing if the path does not exist. Prior is what it was before. If that
+// is not known, the test is false also for another kind, which no step may remove or copy.
+func (t fileTest) ifExists(p location, prior kind, steps []Step) error {
+	tested := map[string]kind{"-f": file, "-d": directory}[t.op]
+	if prior == link || prior == absent || prior != unknown && tested != unknown && prior != tested {
+		return t.stop()
+	}
+	uncertain := prior == unknown && tested != unknown
+	removed := false
+	for n := range steps {
+		s := &steps[n]
 		for i, a := range s.Args {
-			path, settings, _ := strings.Cut(a, "#")
-			source, _, _ := strings.Cut(path, ":")
+			name, settings, _ := strings.Cut(a, "#")
+			source, _, _ := strings.Cut(name, ":")
+			if removed { // if-exists would leave out what makes it again
+				return t.stop()
+			}
 			switch {
-			case s.Subcommand == "prepare" && path == p.text && strings.HasPrefix(settings, "absent"):
-			case s.Subcommand == "prepare" && path == p.text && settings != "" && !strings.HasPrefix(settings, "link="):
+			case s.Subcommand == "prepare" && uncertain && t.op == "-f" && removesFile(p, name, settings):
+				removed = true
+				s.differs("a socket or a pipe at " + p.value + ", and a symbolic link that leads to no file, is removed, too")
+			case s.Subcommand == "prepare" && name == p.text && strings.HasPrefix(settings, "absent") && !uncertain:
+				removed = true
+				s.differs(t.dangling(p, prior)...)
+			case s.Subcommand == "prepare" && name == p.text && !strings.HasPrefix(settings, "absent") && settings != "" && !strings.HasPrefix(settings, "link="):
 				s.Args[i] = setting(a, "if-exists")
+				if uncertain {
+					s.differs("it is an error if " + p.value + " is " + map[kind]string{file: "no file", directory: "no directory"}[tested] + ", where the script leaves it alone")
+				}
 			case s.Subcommand == "sysctl" && strings.HasPrefix(a, strings.ReplaceAll(strings.TrimPrefix(p.text, "/proc/sys/"), "/", ".")+"=") && !strings.Contains(p.text, "."):
 				s.Args[i] = setting(a, "if-exists")
-			case s.Subcommand == "copy" && (source == p.text || strings.HasPrefix(source, p.text+"/")):
+			case s.Subcommand == "copy" && (source == p.text || strings.HasPrefix(source, p.text+"/")) && (!uncertain || p.mount == nil):
 				s.Args[i] = setting(a, "optional")
-				steps[n].Differs = slices.DeleteFunc(slices.Clone(s.Differs), func(d string) bool { return strings.HasSuffix(d, " is empty") })
+				s.Differs = slices.DeleteFunc(slices.Clone(s.Differs), func(d string) bool { return strings.HasSuffix(d, " is empty") })
+				s.differs(t.dangling(p, prior)...)
+				if uncertain {
+					s.differs("if " + p.value + " in the image is " + map[kind]string{file: "a directory", directory: "a file"}[tested] + ", it is copied, too")
+				}
 			default:
 				return t.stop()
 			}
@@ -192,6 +221,23 @@ func (t fileTest) ifExists(p location, steps []Step) error {
 		}
 	}
 	return nil
+}
+
+// dangling returns what is different where the path is a link for which [ -e PATH ] is false.
+func (t fileTest) dangling(p location, prior kind) []string {
+	if t.op != "-e" || prior != unknown || p.projected() {
+		return nil
+	}
+	return []string{"a symbolic link " + p.value + " that leads nowhere is not left alone"}
+}
+
+// removesFile reports whether an argument of prepare removes the path unless it is a directory.
+func removesFile(p location, dir, settings string) bool {
+	at := strings.LastIndexByte(p.text, '/')
+	name := "name=" + escapeValue(path.Base(p.value))
+	return dir == cmp.Or(p.text[:at], "/") && slices.Equal(slices.DeleteFunc(strings.Split(settings, "&"), func(s string) bool {
+		return s == "if-exists" || s == ignoreErrors
+	}), []string{"empty", name, "older-than=0"})
 }
 
 // unlessExists adds the settings that make steps do nothing if the path exists. Only the last step may make the path:

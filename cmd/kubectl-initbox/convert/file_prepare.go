@@ -428,9 +428,9 @@ func (k *files) removeOne(p location, recursive, force bool) (Step, error) {
 		return s, stop(p.word, "rm without -f fails if it does not exist, and the script may depend on that")
 	case !recursive && what == directory:
 		return s, stop(p.word, "a directory, which rm without -r does not remove")
-	case !recursive && what == unknown && k.mayFail: // a directory has to stay
+	case !recursive && what == unknown && k.mayFail, k.guarded == p.value && k.assumed && what == file: // a directory has to stay
 		if strings.ContainsAny(path.Base(p.value), `*?[]\`) || path.Base(p.value) != path.Base(p.text) {
-			return s, stop(p.word, "rm without -r of what may be a directory")
+			return s, stop(p.word, "what may be a directory, which has to stay")
 		}
 		in := p
 		in.value, in.text, in.pattern = path.Dir(p.value), path.Dir(p.text), path.Base(p.value)
@@ -450,7 +450,7 @@ func (k *files) removeMatching(p location, recursive, force bool) (Step, error) 
 		return s, err
 	case !force:
 		return s, stop(p.word, "rm without -f fails if nothing matches, and the script may depend on that")
-	case k.mountsIn(p):
+	case k.mountsIn(p) && strings.ContainsAny(p.pattern, `*?[`):
 		return s, stop(p.word, "volumes are mounted below it, whose files rm would remove")
 	case k.kind(p) == file:
 		return s, stop(p.word, "in a file")

@@ -31,6 +31,7 @@ type files struct {
 	kinds     map[string]kind // by place.value
 	downloads map[string]*download
 	guarded   string          // the path that a condition is about, which what follows makes or changes
+	assumed   bool            // that its kind is known only from the condition
 	mayFail   bool            // the script ignores the failure of the call
 	texts     map[string]bool // files whose whole text a step has written, by place.value
 	contents  map[string]content
