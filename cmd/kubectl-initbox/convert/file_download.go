@@ -19,6 +19,7 @@ type download struct {
 	settings []string // of the URL
 	differs  []string
 	name     string // at the end of the URL, or ""
+	named    bool   // by the URL: wget does not write over a file that exists
 	// used says that a later command has unpacked or moved it, and removed that it was removed then.
 	used, removed bool
 }
@@ -84,7 +85,7 @@ func (k *files) wget(call *shell.Call) ([]Step, error) {
 		return k.download(d, nil, true)
 	}
 	if to == nil {
-		to = shell.Word{{Text: d.name}}
+		to, d.named = shell.Word{{Text: d.name}}, true
 		if dir := g.get("P"); dir != nil {
 			to = append(append(slices.Clone(dir), shell.Part{Text: "/"}), to...)
 		}
@@ -159,6 +160,11 @@ func (k *files) download(d *download, to shell.Word, printed bool) ([]Step, erro
 	if err := noPattern(p); err != nil || p.slash || k.kind(p) == directory {
 		return nil, stop(to, "not the name of a file")
 	}
+	if d.named {
+		if err := k.namedByURL(d, p); err != nil {
+			return nil, err
+		}
+	}
 	d.at = p
 	k.downloads[p.value] = d
 	s := d.step(p.text)
@@ -172,6 +178,20 @@ func (k *files) download(d *download, to shell.Word, printed bool) ([]Step, erro
 	}
 	k.made(p, file)
 	return []Step{s}, nil
+}
+
+// namedByURL returns an error if the file that wget names after the URL may exist: then the wget of BusyBox fails, and
+// GNU's writes another file beside it.
+func (k *files) namedByURL(d *download, p location) error {
+	switch what, certain := k.kinds[p.value]; {
+	case what == absent && certain, k.guarded == p.value && !certain:
+		return nil
+	case certain, p.mount != nil && !p.fresh():
+		return stop(p.word, "wget without -O does not write over a file that is there, and whether one is, is not known")
+	case p.mount != nil:
+		d.differs = append(d.differs, "a file "+p.value+" that is there is replaced, where wget without -O fails, or writes another file beside it")
+	}
+	return nil
 }
 
 // step returns the step that downloads to a place.
