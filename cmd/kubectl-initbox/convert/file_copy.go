@@ -172,14 +172,26 @@ func (k *files) copyOne(c copying, from, to location, several bool) (Step, error
 	}
 	s.differs(k.linkNote(to)...)
 	s.differs(k.parentNote(to)...)
-	k.replaces(c, to, &s)
+	target := to
+	if into && from.pattern == "" && !from.dot {
+		target.value = path.Join(to.value, path.Base(from.value))
+	}
+	if err := k.replaces(c, target, &s); err != nil {
+		return s, err
+	}
 	if into && (from.flat() && (from.pattern != "" || from.dot) || from.pattern != "" && !c.recursive && k.first(to)) && to.fresh() {
 		k.flat[to.value] = true
 	} else {
 		delete(k.flat, to.value)
 	}
+	if c.recursive || from.pattern != "" && !from.flat() {
+		k.filled = append(k.filled, target.value)
+	}
 	k.copied(c, from, to, into)
 	k.copiedFile(c, from, to, into, s)
+	if mode, known := from.keyMode(); c.mode != "mode=0644" && (c.mode != "" || from.mount != nil && !known || known && mode&^0o022 != 0o644) && !c.recursive && from.pattern == "" {
+		k.gives(target, false)
+	}
 	return s, nil
 }
 
@@ -296,8 +308,16 @@ func (k *files) copySettings(c copying, from, to location, s *Step) []string {
 	return settings
 }
 
-// replaces says what happens to files that exist in a volume from before.
-func (k *files) replaces(c copying, to location, s *Step) {
+// replaces says what happens to files that exist in a volume from before. It returns an error if an earlier step has
+// given one its mode or owner, which the command keeps, and the new file would not have.
+func (k *files) replaces(c copying, to location, s *Step) error {
+	if !c.noOverwrite && c.keep == "" && !(c.removed && !k.busybox()) {
+		for name := range k.given {
+			if name == to.value || name == path.Dir(to.value)+"/*" || c.recursive && within(to.value, name) {
+				return stop(to.word, "an earlier command has given the file its mode or owner, which it keeps, and a new file would not have")
+			}
+		}
+	}
 	if !to.fresh() && c.recursive && c.keep == "" {
 		s.differs("directories that exist get the modes of those that are copied, which cp -r does not change")
 	}
@@ -307,13 +327,15 @@ func (k *files) replaces(c copying, to location, s *Step) {
 	if !to.fresh() && c.keep == "keep" && !c.removed {
 		s.differs("files that exist do not keep their setuid and setgid bits")
 	}
-	if to.fresh() || c.noOverwrite || c.removed && !k.busybox() || c.keep == "keep" {
-		return
+	mixed := slices.ContainsFunc(k.filled, func(dir string) bool { return within(dir, to.value) })
+	if to.fresh() && !mixed || c.noOverwrite || c.removed && !k.busybox() || c.keep == "keep" {
+		return nil
 	}
 	s.differs("a file or a link that exists is replaced by a new file, with its own mode and owner, where the command would keep them")
 	if mayBeRoot(k.c) && k.othersIn(to) {
 		s.ownerless = &ownerless{to.value, stop(to.word, "a file that exists there may belong to the user of another container, and would be root's")}
 	}
+	return nil
 }
 
 // othersIn reports whether another container of the Pod that runs as another user has the volume.

@@ -174,7 +174,9 @@ func (k *files) download(d *download, to shell.Word, printed bool) ([]Step, erro
 			return nil, err
 		}
 		s.differs(k.linkNote(p)...)
-		k.replaces(copying{}, p, &s)
+		if err := k.replaces(copying{}, p, &s); err != nil {
+			return nil, err
+		}
 	}
 	k.made(p, file)
 	return []Step{s}, nil
@@ -305,6 +307,7 @@ func (k *files) unpackTo(d *download, call *shell.Call, to shell.Word, settings 
 		s.ownerless = &ownerless{p.value, stop(p.word, "files of the archive keep their owners if this runs as root, and fetch does not give them; --no-same-owner, or chown afterwards, makes sure")}
 	}
 	d.used = true
+	k.filled = append(k.filled, p.value)
 	k.made(p, directory)
 	return []Step{s}, nil
 }
@@ -341,7 +344,9 @@ func (k *files) gunzip(d *download, call *shell.Call) ([]Step, error) {
 	}
 	s := d.step(p.text, "unpack")
 	s.differs(k.linkNote(p)...)
-	k.replaces(copying{}, p, &s)
+	if err := k.replaces(copying{}, p, &s); err != nil {
+		return nil, err
+	}
 	k.made(p, file)
 	return []Step{s}, nil
 }
@@ -420,7 +425,9 @@ func (k *files) placeDownload(d *download, to location) ([]Step, error) {
 	}
 	s := d.step(text)
 	s.differs(k.linkNote(to)...)
-	k.replaces(copying{}, to, &s)
+	if err := k.replaces(copying{}, to, &s); err != nil {
+		return nil, err
+	}
 	k.made(to, file)
 	return []Step{s}, nil
 }

@@ -136,6 +136,7 @@ func (k *files) clone(call *shell.Call, words []shell.Word) ([]Step, error) {
 	}
 	s.differs("a second run brings " + p.value + " to the revision as it is then, where git clone fails")
 	s.differs(k.linkNote(p)...)
+	k.filled = append(k.filled, p.value)
 	k.made(p, directory)
 	return []Step{s}, nil
 }

@@ -228,6 +228,7 @@ func (k *files) change(p location, s *Step, setting string, recursive bool) (str
 	if recursive {
 		below = "&recursive"
 	}
+	k.gives(p, recursive)
 	what := k.kind(p)
 	_, made := k.kinds[p.value]
 	switch {
@@ -244,6 +245,19 @@ func (k *files) change(p location, s *Step, setting string, recursive bool) (str
 	return "", stop(p.word, "a link, or what an earlier command has removed")
 }
 
+// gives records that a step gives a path, or what is below it, another mode or owner, which a later command that writes to
+// the file keeps.
+func (k *files) gives(p location, recursive bool) {
+	if k.kind(p) != directory {
+		k.given[p.value] = true
+	}
+	for name, what := range k.kinds {
+		if recursive && what == file && within(p.value, name) {
+			k.given[name] = true
+		}
+	}
+}
+
 // changeMatching changes what matches a pattern, such as *.key, directly in a directory that has nothing but files
 // which an earlier step has copied there.
 func (k *files) changeMatching(p location, s *Step, setting string, recursive bool) (string, error) {
@@ -251,10 +265,12 @@ func (k *files) changeMatching(p location, s *Step, setting string, recursive bo
 		for _, name := range visible(p.pattern) {
 			setting += "&name=" + escapeValue(name)
 		}
+		k.given[p.value+"/*"] = true
 		s.differs(noFailure+"no file matches "+p.value+"/"+p.pattern, "files below "+p.value+" that match "+p.pattern+" are changed, too")
 		return p.text + "#children&" + setting, nil
 	}
 	if p.pattern == "*" && recursive && k.kind(p) == directory {
+		k.gives(p, true)
 		s.differs(noFailure+"there is nothing in "+p.value, "what has a name that begins with a dot in "+p.value+" is changed, too")
 		if strings.Contains(setting, "mode=") {
 			s.differs("what a symbolic link in " + p.value + " leads to is not changed")
@@ -294,6 +310,7 @@ func (k *files) chmod(call *shell.Call) ([]Step, error) {
 		return nil, err
 	}
 	if d := k.downloads[all[0].value]; d != nil && len(all) == 1 && !d.used {
+		k.gives(all[0], false)
 		d.settings = append(slices.DeleteFunc(d.settings, func(s string) bool { return strings.HasPrefix(s, "mode=") }), setting)
 		return nil, nil
 	}

@@ -289,11 +289,16 @@ func (k *files) writeText(call *shell.Call, p location, t template, appended boo
 		s.Flags = append(s.Flags, Flag{"mode", mode})
 	}
 	s.differs(k.linkNote(p)...)
-	k.replaces(copying{}, p, &s)
+	if err := k.replaces(copying{}, p, &s); err != nil {
+		return nil, err
+	}
 	if appended {
 		s.appends = func(before Step) Step { return appendText(before, s, t) }
 	}
 	k.made(p, file)
+	if mode == "0600" {
+		k.gives(p, false)
+	}
 	k.texts[p.value] = true
 	delete(k.contents, p.value)
 	return []Step{s}, nil
@@ -457,7 +462,9 @@ func (k *files) rendered(from, to location, flags []Flag) (Step, error) {
 		s.Flags = append(s.Flags, Flag{"mode", "0644"})
 	}
 	s.differs(k.linkNote(to)...)
-	k.replaces(copying{}, to, &s)
+	if err := k.replaces(copying{}, to, &s); err != nil {
+		return Step{}, err
+	}
 	k.made(to, file)
 	delete(k.contents, to.value)
 	return s, nil

@@ -33,7 +33,9 @@ func (k *files) generate(p location, what, mode string, flags []Flag, made ...lo
 		s.differs(k.linkNote(f)...)
 	}
 	for _, f := range made {
-		k.made(f, file)
+		if k.made(f, file); mode != "0644" {
+			k.gives(f, false)
+		}
 	}
 	return []Step{s}, nil
 }

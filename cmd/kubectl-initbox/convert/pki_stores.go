@@ -166,7 +166,9 @@ func (k *files) keyStore(st store, sources []location, to location) ([]Step, err
 	}
 	s.differs(st.differs, "a certificate that did not issue another one of the chain is left out of it")
 	s.differs(k.linkNote(to)...)
-	k.replaces(copying{}, to, &s)
+	if err := k.replaces(copying{}, to, &s); err != nil {
+		return nil, err
+	}
 	return []Step{s}, nil
 }
 

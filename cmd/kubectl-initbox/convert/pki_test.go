@@ -179,7 +179,7 @@ func TestTrustBundle(t *testing.T) {
 		{script: "cat /certs/ca.crt >> /out/ca.crt", want: "kept: /out/ca.crt: what is in it is not known"},
 		{script: "cat /tls/tls.crt /certs/ca.crt > /out/all.pem; cat /tls/key.pem >> /out/all.pem", want: "kept: /tls/key.pem: added to a file"},
 		{script: "cat /certs/ca.crt >> /data/ca.crt", want: "kept: /data/ca.crt: what is in it is not known"},
-		{script: "cp /etc/ssl/cert.pem /out/ca.crt; chmod 600 /out/ca.crt; cat /certs/ca.crt >> /out/ca.crt", want: "kept: a command between"},
+		{script: "cp /etc/ssl/cert.pem /out/ca.crt; chmod 600 /out/ca.crt; cat /certs/ca.crt >> /out/ca.crt", want: "kept: has given the file its mode"},
 		{script: "cp /etc/ssl/cert.pem /out/ca.crt; echo x > /out/ca.crt; cat /certs/ca.crt >> /out/ca.crt", want: "kept: what is in it is not known"},
 		{script: "echo > /out/a; for f in /certs/*; do cat $f >> /out/a; echo >> /out/a; done", want: "kept: /certs/*: added to a file"},
 		{script: "for f in /certs/*.crt; do cat $f >> /out/a; done", want: "kept: /out/a: what is in it is not known"},

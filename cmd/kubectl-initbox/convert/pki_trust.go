@@ -120,7 +120,9 @@ func (k *files) trust(to location, sources []location, adds bool, flags ...Flag)
 		}
 	}
 	s.differs(k.linkNote(to)...)
-	k.replaces(copying{}, to, &s)
+	if err := k.replaces(copying{}, to, &s); err != nil {
+		return nil, err
+	}
 	k.made(to, file)
 	delete(k.texts, to.value)
 	delete(k.contents, to.value)

@@ -58,7 +58,7 @@ func TestSed(t *testing.T) {
 		{`sed -n 's/a/b/p' /tpl/a > /conf/a`, "-n"},
 		{`cp /tpl/a /conf/a; sed -i.bak s/a/b/g /conf/a`, "-suffix"},
 		{`cp /tpl/a /conf/a; sed -ie s/a/b/g /conf/a`, "-suffix"},
-		{`cp /tpl/a /conf/a; chmod 600 /conf/a; sed -i s/a/b/g /conf/a`, "-a command between"},
+		{`cp /tpl/a /conf/a; chmod 600 /conf/a; sed -i s/a/b/g /conf/a`, "-has given the file its mode"},
 		{`cp /secret/a /conf/a; sed -i s/a/b/g /conf/a`, "-its mode is not known"},
 		{`sed -i s/a/b/g /conf/a`, "-its mode is not known"},
 		{`sed s/a/b/g /conf/a > /conf/a`, "-the shell empties first"},

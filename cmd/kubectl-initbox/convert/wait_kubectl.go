@@ -315,7 +315,9 @@ func (k *files) kubectlGet(call *shell.Call) ([]Step, error) {
 	}
 	s.differs(k.linkNote(p)...)
 	s.differs(k.parentNote(p)...)
-	k.replaces(copying{}, p, &s)
+	if err := k.replaces(copying{}, p, &s); err != nil {
+		return nil, err
+	}
 	k.made(p, file)
 	return []Step{s}, nil
 }
