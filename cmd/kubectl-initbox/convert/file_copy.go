@@ -189,6 +189,10 @@ func (k *files) copyOne(c copying, from, to location, several bool) (Step, error
 	}
 	k.copied(c, from, to, into)
 	k.copiedFile(c, from, to, into, s)
+	if c.mode != "" {
+		target.pattern = from.pattern
+		k.setsID(target, c.mode, false)
+	}
 	if mode, known := from.keyMode(); c.mode != "mode=0644" && (c.mode != "" || from.mount != nil && !known || known && mode&^0o022 != 0o644) && !c.recursive && from.pattern == "" {
 		k.gives(target, false)
 	}

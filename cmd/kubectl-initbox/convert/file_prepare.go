@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"initbox/cmd/kubectl-initbox/convert/shell"
@@ -210,6 +211,9 @@ func (k *files) give(call *shell.Call, parse func(string) (string, bool)) ([]Ste
 	steps, err := k.each(k.changing(all, o.has("R")), func(p location, s *Step) (string, error) {
 		s.AsRoot = true
 		s.Inside = s.Inside || nameText().MatchString(owner)
+		if err := k.clearsSetid(p, o.has("R")); err != nil {
+			return "", err
+		}
 		s.Why = "prepare changes the owner where it differs"
 		if user, group, both := strings.Cut(owner, ":"); o.has("R") && both && user != "" && group != "" && p.pattern == "" {
 			s.owns = append(s.owns, p.value)
@@ -243,6 +247,26 @@ func (k *files) change(p location, s *Step, setting string, recursive bool) (str
 		return p.text + "#any-kind&" + setting + below, nil
 	}
 	return "", stop(p.word, "a link, or what an earlier command has removed")
+}
+
+// setsID records that a mode has setuid or setgid bits. Chown does not clear those of a directory.
+func (k *files) setsID(p location, mode string, recursive bool) {
+	mode = strings.TrimPrefix(mode, "mode=")
+	octal, err := strconv.ParseUint(mode, 8, 32)
+	if bits := err == nil && octal&0o6000 != 0 || err != nil && strings.Contains(mode, "s"); bits && (recursive || p.pattern != "" || k.kind(p) != directory) {
+		k.setid[p.value] = k.setid[p.value] || recursive || p.pattern != ""
+	}
+}
+
+// clearsSetid returns an error for a chown that clears setuid and setgid bits which an earlier command has set: prepare
+// keeps them.
+func (k *files) clearsSetid(p location, recursive bool) error {
+	for name, below := range k.setid {
+		if name == p.value || (recursive || p.pattern != "") && within(p.value, name) || below && within(name, p.value) {
+			return stop(p.word, "chown clears the setuid and setgid bits that an earlier command has set")
+		}
+	}
+	return nil
 }
 
 // gives records that a step gives a path, or what is below it, another mode or owner, which a later command that writes to
@@ -311,11 +335,13 @@ func (k *files) chmod(call *shell.Call) ([]Step, error) {
 	}
 	if d := k.downloads[all[0].value]; d != nil && len(all) == 1 && !d.used {
 		k.gives(all[0], false)
+		k.setsID(all[0], setting, false)
 		d.settings = append(slices.DeleteFunc(d.settings, func(s string) bool { return strings.HasPrefix(s, "mode=") }), setting)
 		return nil, nil
 	}
 	return k.each(k.changing(all, o.has("R")), func(p location, s *Step) (string, error) {
 		s.Why = "prepare changes the mode where it differs"
+		k.setsID(p, setting, o.has("R"))
 		mode := setting
 		if octal, ok := strings.CutPrefix(setting, "mode=0"); ok && strings.Trim(octal, "01234567") == "" && p.pattern == "" && (o.has("R") || k.kind(p) != file) && k.clearsSetgid(p) {
 			mode = "mode=00" + octal
