@@ -206,6 +206,10 @@ func (k *files) refuseCopy(c copying, from, to location, into bool) error {
 	}
 	directoryOnly := from.dot || k.kind(from) == directory && from.pattern == ""
 	switch {
+	case from.mount == nil && within("/dev", from.value):
+		return stop(from.word, "a device, which copy does not read")
+	case into && k.perhapsMountedFile(to) && !directoryOnly && from.pattern == "":
+		return stop(to.word, "a subPath of a volume, of which it is not known whether it is a file")
 	case from.value == to.value, from.pattern == "" && within(from.value, to.value) && c.recursive:
 		return stop(to.word, "the destination is the source, or lies in it")
 	case from.pattern != "" && c.removed && c.recursive && within(from.value, to.value):
@@ -234,6 +238,11 @@ func (k *files) refuseCopy(c copying, from, to location, into bool) error {
 		return stop(to.word, "cp gives it the owner and mode of the source, which copy does not change in a directory that exists")
 	}
 	return nil
+}
+
+// perhapsMountedFile reports whether a volume that lasts is mounted at the place with a subPath, so that it may be a file.
+func (k *files) perhapsMountedFile(p location) bool {
+	return p.root() && !p.slash && !p.fresh() && (p.mount.SubPath != "" || p.mount.SubPathExpr != "")
 }
 
 // perhapsLink reports whether cp -r names what may be a link with a slash at its end.

@@ -138,6 +138,7 @@ func (k *files) clone(call *shell.Call, words []shell.Word) ([]Step, error) {
 	s.differs(k.linkNote(p)...)
 	k.filled = append(k.filled, p.value)
 	k.made(p, directory)
+	k.clones[p.value] = true
 	return []Step{s}, nil
 }
 

@@ -75,6 +75,9 @@ func (k *files) place(w shell.Word, call *shell.Call) (location, error) {
 		}
 	}
 	p.mount, p.volume, err = k.mounted(w, p.value)
+	if err == nil && p.projected() && strings.HasPrefix(strings.TrimPrefix(p.value, path.Clean(p.mount.MountPath)), "/..") {
+		return p, stop(w, "a directory of the kubelet, which it replaces by another one; the file is there without it, too")
+	}
 	d := k.updated
 	if p.mount == nil && (k.stores[p.value].key != nil || d != nil && (within(d.dir, p.value) || within(p.value, d.dir) || bundles[p.value])) {
 		k.unread = w

@@ -467,6 +467,8 @@ func (k *files) removeOne(p location, recursive, force bool) (Step, error) {
 		return s, stop(p.word, "a volume is mounted there, or below it, which rm cannot remove")
 	case p.slash:
 		return s, stop(p.word, "rm of a path with a slash at its end")
+	case k.clones[path.Dir(p.value)] && path.Base(p.value) == ".git":
+		return s, stop(p.word, "the repository of a clone, without which git-clone takes the directory for another one at a second run")
 	case !force && what == unknown && k.guarded != p.value:
 		return s, stop(p.word, "rm without -f fails if it does not exist, and the script may depend on that")
 	case !recursive && what == directory:
@@ -497,6 +499,8 @@ func (k *files) removeMatching(p location, recursive, force bool) (Step, error) 
 		return s, stop(p.word, "volumes are mounted below it, whose files rm would remove")
 	case k.kind(p) == file:
 		return s, stop(p.word, "in a file")
+	case k.clones[p.value] && recursive && strings.HasPrefix(p.pattern, "."):
+		return s, stop(p.word, "the repository of a clone, without which git-clone takes the directory for another one at a second run")
 	}
 	names := visible(p.pattern)
 	if names == nil {

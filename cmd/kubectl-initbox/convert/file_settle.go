@@ -35,6 +35,7 @@ type files struct {
 	mayFail   bool            // the script ignores the failure of the call
 	texts     map[string]bool // files whose whole text a step has written, by place.value
 	filled    []string        // directories into which a step has copied or unpacked files whose names are not known
+	clones    map[string]bool // directories of git clone
 	setid     map[string]bool // what a step has given setuid or setgid bits that chown clears; true: what is below it, too
 	given     map[string]bool // files whose mode or owner a step has changed, or that of directories: of files in them
 	contents  map[string]content
@@ -76,7 +77,7 @@ func at(call *shell.Call, err error) error {
 // settle returns the steps of a container, now that all are known: those of file commands are understood by what the
 // ones before have made, and neighbours are joined.
 func settle(steps []Step, c *manifest.Container, installs ...*shell.Call) ([]Step, error) {
-	k := &files{c: c, kinds: map[string]kind{}, downloads: map[string]*download{}, flat: map[string]bool{}, texts: map[string]bool{}, setid: map[string]bool{}, given: map[string]bool{}, contents: map[string]content{}, stores: map[string]store{}, added: map[string][]location{}}
+	k := &files{c: c, kinds: map[string]kind{}, downloads: map[string]*download{}, flat: map[string]bool{}, texts: map[string]bool{}, clones: map[string]bool{}, setid: map[string]bool{}, given: map[string]bool{}, contents: map[string]content{}, stores: map[string]store{}, added: map[string][]location{}}
 	k.installed = official(c.Image) && slices.ContainsFunc(installs, func(call *shell.Call) bool {
 		return slices.ContainsFunc(call.Args, func(w shell.Word) bool { return w.String() == "ca-certificates" })
 	})

@@ -38,6 +38,7 @@ spec:
     - {name: data, mountPath: /data}
     - {name: claim, mountPath: /claim/}
     - {name: node, mountPath: /node}
+    - {name: node, mountPath: /part, subPath: part}
     - {name: config, mountPath: /config}
     - {name: config, mountPath: /one.conf, subPath: one.conf}
     - {name: secret, mountPath: /secret}
@@ -631,6 +632,14 @@ var fileCases = []fileCase{
 	{script: "chmod 777 /empty; cp /config/* /empty/", want: "prepare /empty#mode=0777 -- copy /config/*:/empty/"},
 	{script: "chown -R 5:5 /empty; cp -r /app/. /empty/", want: "prepare /empty#owner=5:5&recursive -- copy /app:/empty#mode=go-w&dir-mode=go-w", differs: "is empty", inside: true},
 	{script: "cp -r /app/. /empty/; echo a > /empty/f", want: "copy /app:/empty#mode=go-w&dir-mode=go-w -- render --inline=/empty/f=a\n", differs: "a file or a link that exists is replaced", inside: true},
+	{script: "cp /dev/null /empty/f", stops: "/dev/null: a device"},
+	{script: "install -m 600 /dev/null /empty/f", stops: "/dev/null: a device"},
+	{script: "cp /config/..data/a /empty/", stops: "/config/..data/a: a directory of the kubelet"},
+	{script: "cat /config/..data/a > /empty/a", stops: "/config/..data/a: a directory of the kubelet"},
+	{script: "cp /config/a /part", stops: "/part: a subPath of a volume"},
+	{script: "cp /config/a /part/", want: "copy /config/a:/part/", differs: "a file or a link that exists is replaced"},
+	{script: "cp -r /config/. /part", want: "copy /config:/part", differs: "the kubelet's links"},
+	{script: "chown -R 5:5 /part", want: "prepare /part#owner=5:5&recursive"},
 	{script: "install -d -m 700 /empty/a", want: "prepare /empty/a#mode=0700"},
 	{script: "install -m 600 /secret/a /empty/b", want: "copy /secret/a:/empty/b#mode=0600"},
 
@@ -765,6 +774,8 @@ var fileCases = []fileCase{
 	{script: "git clone https://git.example/a/b.git /empty", want: "git-clone https://git.example/a/b.git /empty --depth=0", differs: "a second run brings"},
 	{script: "git clone -q --depth 1 -b v1.2 https://git.example/a/b.git /empty/b", want: "git-clone https://git.example/a/b.git /empty/b --ref=v1.2 --depth=1", differs: "Mozilla"},
 	{script: "git clone --recurse-submodules \"https://u:$PASSWORD@git.example/b\" /empty/b; git -C /empty/b checkout -q v2", want: "git-clone https://u:${env:PASSWORD}@git.example/b /empty/b --ref=v2 --depth=0 --submodules=recursive", differs: "a second run"},
+	{script: "git clone https://git.example/b /empty/b; rm -rf /empty/b/.git", stops: "/empty/b/.git: the repository of a clone"},
+	{script: "git clone https://git.example/b /empty/b; rm -rf /empty/b/.git*", stops: "/empty/b/.git*: the repository of a clone"},
 	{script: "git config --global --add safe.directory '*'", want: ""},
 	{script: "git config --global http.sslVerify false", stops: "may change what git does"},
 	{script: "git clone git@git.example:a/b.git /empty", stops: "git@"},

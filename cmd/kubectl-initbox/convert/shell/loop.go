@@ -905,6 +905,9 @@ func (p *parser) forClause(clause *syntax.ForClause, rest []*syntax.Stmt, tail b
 	if len(items) == 0 {
 		return nil, false, nil
 	}
+	if slices.ContainsFunc(items, p.perhapsSeveral) {
+		return nil, false, refuse(iter.Items[0], "a list in a variable whose value is not known")
+	}
 	if p.allexport {
 		return nil, false, refuse(clause, "a loop variable that is exported")
 	}
@@ -953,6 +956,15 @@ func (p *parser) forClause(clause *syntax.ForClause, rest []*syntax.Stmt, tail b
 		}
 	}
 	return all, false, nil
+}
+
+// perhapsSeveral reports whether a word may be several ones, or none: the value of a variable without quotes that only the
+// cluster knows.
+func (p *parser) perhapsSeveral(w Word) bool {
+	return slices.ContainsFunc(w, func(part Part) bool {
+		_, state := p.o.Lookup(part.Env)
+		return part.Env != "" && part.Split && state != Literal
+	})
 }
 
 // items returns the words of a list, with braces such as {1..60} where bash reads them.
