@@ -16,7 +16,7 @@ const copyFlags = "r R recursive; a archive; p; f force; n no-clobber; u update;
 // copying is what the flags of cp mean.
 type copying struct {
 	recursive, follow, asLink, exactTarget bool
-	noOverwrite, update, removed           bool
+	noOverwrite, update, removed, moves    bool
 	keep                                   string // the setting, or ""
 	mode                                   string // likewise, of install
 }
@@ -234,6 +234,8 @@ func (k *files) refuseCopy(c copying, from, to location, into bool) error {
 		return stop(from.word, "cp -rn, which copies nothing into a directory that exists, or what is missing there, by the version of BusyBox")
 	case from.pattern != "" && strings.HasPrefix(from.pattern, ".*"):
 		return stop(from.word, "a pattern that some shells match with . and ..")
+	case c.keep != "" && c.asLink && into && !c.moves && from.pattern == "" && !from.dot && k.kind(from) != file && !to.fresh():
+		return stop(to.word, "cp gives a directory in it the owner and mode of the source, which copy does not change in a directory that exists")
 	case c.keep != "" && from.dot && k.kind(to) == directory && !to.fresh():
 		return stop(to.word, "cp gives it the owner and mode of the source, which copy does not change in a directory that exists")
 	}
@@ -263,6 +265,9 @@ func (k *files) destination(c copying, from, to location, into bool, s *Step) (s
 	case k.untouched(to) || k.kinds[to.value] == absent:
 		s.differs("a second run copies to " + to.value + " again, where cp -r would copy into it")
 		return to.text, nil
+	}
+	if c.moves {
+		return "", stop(to.word, "mv moves into it if it is a directory, and whether it is, is not known")
 	}
 	return "", stop(to.word, "cp -r copies into it if it is there, and whether it is, is not known")
 }

@@ -384,7 +384,7 @@ func (k *files) mv(call *shell.Call) ([]Step, error) {
 		d.removed = true
 		return k.placeDownload(d, all[1])
 	}
-	c := copying{recursive: true, keep: "keep", asLink: true, exactTarget: o.has("T"), removed: true}
+	c := copying{recursive: true, keep: "keep", asLink: true, exactTarget: o.has("T"), removed: true, moves: true}
 	var steps []Step
 	for _, from := range all[:len(all)-1] {
 		copied, err := k.copyAll(c, []location{from}, all[len(all)-1])

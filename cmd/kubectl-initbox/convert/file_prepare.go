@@ -521,7 +521,9 @@ func (k *files) removeMatching(p location, recursive, force bool) (Step, error) 
 	if !p.root() {
 		s.Flags = nil
 	}
-	s.differs("lost+found and .snapshot stay in " + p.value)
+	if strings.ContainsAny(p.pattern, `*?[`) || p.pattern == "lost+found" || p.pattern == ".snapshot" {
+		s.differs("lost+found and .snapshot stay in " + p.value)
+	}
 	k.emptied(p)
 	return s, nil
 }

@@ -149,7 +149,7 @@ func kubectl(call *shell.Call, c *manifest.Container) (Step, error) {
 	list, err := k.targets(setting, c)
 	s := wait(why, list...)
 	s.Differs = []string{needsRole}
-	if k.command != "get" {
+	if k.command != "get" && setting != "#gone" {
 		s.Differs = append(s.Differs, waitsFirst)
 	}
 	return s, err
