@@ -242,7 +242,8 @@ func (k *files) refuseCopy(c copying, from, to location, into bool) error {
 	return nil
 }
 
-// perhapsMountedFile reports whether a volume that lasts is mounted at the place with a subPath, so that it may be a file.
+// perhapsMountedFile reports whether a volume that lasts is mounted at the place with a subPath, so that it may be a
+// file.
 func (k *files) perhapsMountedFile(p location) bool {
 	return p.root() && !p.slash && !p.fresh() && (p.mount.SubPath != "" || p.mount.SubPathExpr != "")
 }

@@ -174,8 +174,8 @@ func setting(argument, name string) string {
 	return argument + "&" + name
 }
 
-// ifExists adds the settings that make steps do nothing if the path does not exist. Prior is what it was before. If that
-// is not known, the test is false also for another kind, which no step may remove or copy.
+// ifExists adds the settings that make steps do nothing if the path does not exist. Prior is what it was before. If
+// that is not known, the test is false also for another kind, which no step may remove or copy.
 func (t fileTest) ifExists(p location, prior kind, steps []Step) error {
 	tested := map[string]kind{"-f": file, "-d": directory}[t.op]
 	if prior == link || prior == absent || prior != unknown && tested != unknown && prior != tested {

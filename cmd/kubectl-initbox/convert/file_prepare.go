@@ -269,8 +269,8 @@ func (k *files) clearsSetid(p location, recursive bool) error {
 	return nil
 }
 
-// gives records that a step gives a path, or what is below it, another mode or owner, which a later command that writes to
-// the file keeps.
+// gives records that a step gives a path, or what is below it, another mode or owner, which a later command that writes
+// to the file keeps.
 func (k *files) gives(p location, recursive bool) {
 	if k.kind(p) != directory {
 		k.given[p.value] = true

@@ -958,8 +958,8 @@ func (p *parser) forClause(clause *syntax.ForClause, rest []*syntax.Stmt, tail b
 	return all, false, nil
 }
 
-// perhapsSeveral reports whether a word may be several ones, or none: the value of a variable without quotes that only the
-// cluster knows.
+// perhapsSeveral reports whether a word may be several ones, or none: the value of a variable without quotes that only
+// the cluster knows.
 func (p *parser) perhapsSeveral(w Word) bool {
 	return slices.ContainsFunc(w, func(part Part) bool {
 		_, state := p.o.Lookup(part.Env)
