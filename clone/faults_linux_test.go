@@ -49,6 +49,11 @@ func (a attempts) Handle(ctx context.Context, r slog.Record) error {
 	return a.Handler.Handle(ctx, r)
 }
 
+// WithAttrs keeps the handler of a logger with attributes.
+func (a attempts) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return attempts{a.Handler.WithAttrs(attrs), a.failed}
+}
+
 // runOnce makes one attempt, and returns its error.
 func runOnce(ctx context.Context, o clone.Options, log slog.Handler) (clone.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
