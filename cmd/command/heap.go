@@ -61,7 +61,7 @@ func percent(room, live int64) int {
 
 // afterCollection calls f after each collection of garbage, until it returns false.
 func afterCollection(f func() bool) {
-	type garbage struct{ *int } // large enough and with a pointer: others may never be finalized
+	type garbage [2]*int // large enough and with pointers: others may never be finalized
 	runtime.SetFinalizer(new(garbage), func(*garbage) {
 		if f() {
 			afterCollection(f)
