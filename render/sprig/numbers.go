@@ -109,7 +109,15 @@ func toInt64(v any) int64 {
 	return 0
 }
 
-func toInt(v any) int { return int(toInt64(v)) }
+func toInt(v any) int {
+	switch n := pointed(v).(type) { // what does not fit becomes another number by each conversion
+	case float64:
+		return int(n)
+	case float32:
+		return int(n)
+	}
+	return int(toInt64(v))
+}
 
 // withoutZeros removes a point with zeros after it.
 func withoutZeros(s string) string {
