@@ -294,6 +294,14 @@ func TestAbsent(t *testing.T) {
 	if got := strings.Join(names(t, dir), " "); got != "kept kept/file" {
 		t.Errorf("left: %s", got)
 	}
+	log = done(t, dir+"/kept/file#absent=file", dir+"/none#absent=file", dir+"/kept#absent=file")
+	requireLog(t, log, "kept/file: 1 file removed", "none: nothing to change", "kept: is a directory, which stays")
+	if got := strings.Join(names(t, dir), " "); got != "kept" {
+		t.Errorf("left with absent=file: %s", got)
+	}
+	if _, err := prepare.Parse(dir+"#absent=directory", nil); err == nil {
+		t.Error("absent=directory is accepted")
+	}
 	if _, err := run(t, prepare.Options{Force: true}, "/#absent"); err == nil || !strings.Contains(err.Error(), "cannot be removed") {
 		t.Errorf("/ absent: %v", err)
 	}

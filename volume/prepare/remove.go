@@ -52,6 +52,10 @@ func (j *job) absent(ctx context.Context) error {
 	if info.MountRoot || info.Mount != above.Mount {
 		return failure.WithHint(fmt.Errorf("remove %s: it is a mount point", failure.Printable(j.path)), "#empty with --force removes what is in it")
 	}
+	if info.Kind() == unix.S_IFDIR && j.OnlyFile {
+		j.count(staying)
+		return nil
+	}
 	if mounts.Nowhere(j.path) != "" {
 		if err := j.risky("remove what is in", "it is in no volume"); err != nil {
 			return err

@@ -23,6 +23,7 @@ const (
 	looked  // files, right or not
 	skipped // directories that are right themselves, so that what is below counts as right
 	missing // paths that need not exist
+	staying // directories where only a file is to be absent
 	ignored // failures of what has ignore-errors
 	counts
 )
@@ -107,6 +108,8 @@ func (j *job) report(failed error) {
 	case failed != nil || j.changed() || j.of(ignored) > 0:
 	case j.of(missing) > 0:
 		say("does not exist: nothing to do")
+	case j.of(staying) > 0:
+		say("is a directory, which stays")
 	case j.of(skipped) > 0:
 		say("nothing to change: the directory itself is right")
 	case j.of(looked) > 1:

@@ -1,6 +1,7 @@
 package prepare
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -16,7 +17,7 @@ import (
 // Settings are those of a path. Each is also a flag of the same name.
 var Settings = setting.List{
 	{Name: "file", Usage: "make an empty file, unless the file exists; its content is left alone", Excludes: []string{"absent", "empty", "link", "dir-mode", "recursive", "children", "exclude", "name", "older-than"}},
-	{Name: "absent", Usage: "remove it, whatever it is", Excludes: []string{"empty", "link", "owner", "mode", "dir-mode", "file-mode", "selinux", "recursive", "children", "exclude", "name", "older-than"}},
+	{Name: "absent", Value: "file", Optional: true, Usage: "remove it, whatever it is; absent=file: unless it is a directory", Excludes: []string{"empty", "link", "owner", "mode", "dir-mode", "file-mode", "selinux", "recursive", "children", "exclude", "name", "older-than"}},
 	{Name: "empty", Usage: "remove what is in the directory, except lost+found, .snapshot and mount points; with name, exclude and older-than only what they say", Excludes: []string{"link", "children"}},
 	{Name: "any-kind", Usage: "a file or a directory, which must exist: owner and mode of what is there", Excludes: []string{"file", "absent", "empty", "link"}},
 	{Name: "link", Value: "TARGET", Usage: "make a symbolic link, or give it another target", Excludes: []string{"mode", "dir-mode", "file-mode", "recursive", "children", "exclude", "name", "older-than", "if-exists"}},
@@ -56,6 +57,8 @@ type Path struct {
 	Target string // of a Link
 	// AnyKind says that the path may be of any kind, and is not made.
 	AnyKind bool
+	// OnlyFile says that what is to be Absent may be a directory, and then stays.
+	OnlyFile bool
 
 	Owner                   perm.Owner // {-1, -1} leaves it
 	Mode, DirMode, FileMode perm.Mode  // the zero Mode leaves it; the latter two win
@@ -85,7 +88,7 @@ func Parse(text string, flags setting.Settings) (Path, error) {
 		Path: name, Target: s.Get("link"), Owner: unchanged, Label: s.Get("selinux"),
 		Recursive: s.On("recursive"), OnRootMismatch: s.Get("recursive") != "", Children: s.On("children"),
 		Exclude: s["exclude"], Names: s["name"], IfExists: s.On("if-exists"),
-		AnyKind: s.On("any-kind"), OnlyFiles: s.On("older-than"), IgnoreErrors: s.On("ignore-errors"),
+		AnyKind: s.On("any-kind"), OnlyFiles: s.On("older-than"), OnlyFile: s.Get("absent") != "", IgnoreErrors: s.On("ignore-errors"),
 	}
 	for name, kind := range map[string]Kind{"file": File, "absent": Absent, "empty": Empty, "link": Link} {
 		if s.On(name) {
@@ -124,9 +127,10 @@ func Parse(text string, flags setting.Settings) (Path, error) {
 // check refuses settings that have no meaning together.
 func (p Path) check(s setting.Settings) error {
 	policy, err := s.OneOf("recursive", "", "on-root-mismatch")
+	_, errAbsent := s.OneOf("absent", "", "file")
 	switch below := p.Recursive || p.Children || p.Kind == Empty; {
-	case err != nil:
-		return err
+	case err != nil, errAbsent != nil:
+		return cmp.Or(err, errAbsent)
 	case policy != "" && len(p.Names) > 0:
 		return errors.New("recursive=on-root-mismatch looks at the directory itself, which name leaves out: they are mutually exclusive")
 	case policy != "" && !p.FileMode.IsZero() && p.Mode.IsZero() && p.DirMode.IsZero() && p.Owner == unchanged && p.Label == "":

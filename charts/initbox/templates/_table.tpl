@@ -531,7 +531,7 @@ than YAML.
   "keys": ["paths", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
   "flags": {
     "file": {"flag": "--file", "kind": "bool"},
-    "absent": {"flag": "--absent", "kind": "bool"},
+    "absent": {"flag": "--absent", "kind": "optional"},
     "empty": {"flag": "--empty", "kind": "bool"},
     "anyKind": {"flag": "--any-kind", "kind": "bool"},
     "link": {"flag": "--link", "kind": "string"},
