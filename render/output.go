@@ -28,14 +28,17 @@ type output struct {
 	diffs   map[string]string // by name, if they are wanted
 }
 
-// outputOf returns where a single result goes: to a file of that name, or into
-// a directory, if there is one or the name ends in a slash.
+// outputOf returns where a single result goes: to a file of that name, or into a directory, if there is one or the name
+// ends in a slash. There it is called base; if that is "", it has no name of its own, and it is an error.
 func (r *run) outputOf(to, base string) (out *output, name string, err error) {
 	if to == "-" {
 		out, err = r.output("")
 		return out, "stdout", err
 	}
 	if stat, err := os.Stat(to); strings.HasSuffix(to, "/") || err == nil && stat.IsDir() {
+		if base == "" {
+			return nil, "", fmt.Errorf("%s is a directory, and what is to be written there has no name of its own: add the name of a file, as in %s", to, strings.TrimSuffix(to, "/")+"/app.conf")
+		}
 		out, err := r.output(to)
 		return out, base, err
 	}

@@ -49,7 +49,7 @@ func (r *run) walk(ctx context.Context) error {
 		}
 	}
 	for _, inline := range r.Inline {
-		out, name, err := r.outputOf(inline.To, "inline")
+		out, name, err := r.outputOf(inline.To, "")
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (r *run) walk(ctx context.Context) error {
 // walkSource lists the files of one source.
 func (r *run) walkSource(ctx context.Context, source Source) error {
 	if source.From == "-" {
-		out, name, err := r.outputOf(source.To, "stdin")
+		out, name, err := r.outputOf(source.To, "")
 		r.items = append(r.items, &item{out: out, shown: "stdin", base: name, named: true, language: r.languageOf(""), mode: 0o644})
 		return err
 	}
