@@ -172,6 +172,12 @@ func (k *files) copyOne(c copying, from, to location, several bool) (Step, error
 	}
 	s.differs(k.linkNote(to)...)
 	s.differs(k.parentNote(to)...)
+	if c.exactTarget && !c.recursive {
+		s.differs(k.intoNote(to)...)
+	}
+	if c.recursive && from.mount != nil && !from.projected() {
+		s.differs("it is an error if there is a socket, a pipe or a device in " + from.value)
+	}
 	target := to
 	if into && from.pattern == "" && !from.dot {
 		target.value = path.Join(to.value, path.Base(from.value))
@@ -204,6 +210,8 @@ func (k *files) refuseCopy(c copying, from, to location, into bool) error {
 	if err := k.writable(to); err != nil {
 		return err
 	}
+	inside := to
+	inside.value = path.Join(to.value, path.Base(from.value))
 	directoryOnly := from.dot || k.kind(from) == directory && from.pattern == ""
 	switch {
 	case from.mount == nil && within("/dev", from.value):
@@ -234,7 +242,7 @@ func (k *files) refuseCopy(c copying, from, to location, into bool) error {
 		return stop(from.word, "cp -rn, which copies nothing into a directory that exists, or what is missing there, by the version of BusyBox")
 	case from.pattern != "" && strings.HasPrefix(from.pattern, ".*"):
 		return stop(from.word, "a pattern that some shells match with . and ..")
-	case c.keep != "" && c.asLink && into && !c.moves && from.pattern == "" && !from.dot && k.kind(from) != file && !to.fresh():
+	case c.keep != "" && c.asLink && into && !c.moves && from.pattern == "" && !from.dot && k.kind(from) != file && !k.untouched(inside):
 		return stop(to.word, "cp gives a directory in it the owner and mode of the source, which copy does not change in a directory that exists")
 	case c.keep != "" && from.dot && k.kind(to) == directory && !to.fresh():
 		return stop(to.word, "cp gives it the owner and mode of the source, which copy does not change in a directory that exists")

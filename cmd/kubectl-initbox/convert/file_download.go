@@ -20,6 +20,7 @@ type download struct {
 	differs  []string
 	name     string // at the end of the URL, or ""
 	named    bool   // by the URL: wget does not write over a file that exists
+	parents  bool   // the directory of the file is made if it is missing
 	// used says that a later command has unpacked or moved it, and removed that it was removed then.
 	used, removed bool
 }
@@ -47,6 +48,9 @@ func (k *files) curl(call *shell.Call) ([]Step, error) {
 	}
 	if !g.has("f") && !g.has("fail-with-body") {
 		d.differs = append(d.differs, "an error of the server is a failure, where curl writes the error's page to the file")
+	}
+	if d.parents = g.has("create-dirs"); d.parents {
+		d.differs = append(d.differs, "a directory that is missing gets the mode 0755, where curl gives it 0750")
 	}
 	if !g.has("L") {
 		d.differs = append(d.differs, "redirects are followed, which curl does only with -L")
@@ -87,7 +91,7 @@ func (k *files) wget(call *shell.Call) ([]Step, error) {
 	if to == nil {
 		to, d.named = shell.Word{{Text: d.name}}, true
 		if dir := g.get("P"); dir != nil {
-			to = append(append(slices.Clone(dir), shell.Part{Text: "/"}), to...)
+			to, d.parents = append(append(slices.Clone(dir), shell.Part{Text: "/"}), to...), true
 		}
 	}
 	return k.download(d, to, false)
@@ -174,6 +178,10 @@ func (k *files) download(d *download, to shell.Word, printed bool) ([]Step, erro
 			return nil, err
 		}
 		s.differs(k.linkNote(p)...)
+		s.differs(k.intoNote(p)...)
+		if !d.parents {
+			s.differs(k.parentNote(p)...)
+		}
 		if err := k.replaces(copying{}, p, &s); err != nil {
 			return nil, err
 		}
@@ -344,6 +352,8 @@ func (k *files) gunzip(d *download, call *shell.Call) ([]Step, error) {
 	}
 	s := d.step(p.text, "unpack")
 	s.differs(k.linkNote(p)...)
+	s.differs(k.parentNote(p)...)
+	s.differs(k.intoNote(p)...)
 	if err := k.replaces(copying{}, p, &s); err != nil {
 		return nil, err
 	}

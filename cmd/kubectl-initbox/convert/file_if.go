@@ -1,9 +1,7 @@
 package convert
 
 import (
-	"cmp"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -192,7 +190,7 @@ func (t fileTest) ifExists(p location, prior kind, steps []Step) error {
 				return t.stop()
 			}
 			switch {
-			case s.Subcommand == "prepare" && uncertain && t.op == "-f" && removesFile(p, name, settings):
+			case s.Subcommand == "prepare" && name == p.text && strings.HasPrefix(settings, "absent=file") && uncertain && t.op == "-f":
 				removed = true
 				s.differs("a socket or a pipe at " + p.value + ", and a symbolic link that leads to no file, is removed, too")
 			case s.Subcommand == "prepare" && name == p.text && strings.HasPrefix(settings, "absent") && !uncertain:
@@ -229,15 +227,6 @@ func (t fileTest) dangling(p location, prior kind) []string {
 		return nil
 	}
 	return []string{"a symbolic link " + p.value + " that leads nowhere is not left alone"}
-}
-
-// removesFile reports whether an argument of prepare removes the path unless it is a directory.
-func removesFile(p location, dir, settings string) bool {
-	at := strings.LastIndexByte(p.text, '/')
-	name := "name=" + escapeValue(path.Base(p.value))
-	return dir == cmp.Or(p.text[:at], "/") && slices.Equal(slices.DeleteFunc(strings.Split(settings, "&"), func(s string) bool {
-		return s == "if-exists" || s == ignoreErrors
-	}), []string{"empty", name, "older-than=0"})
 }
 
 // unlessExists adds the settings that make steps do nothing if the path exists. Only the last step may make the path:

@@ -57,7 +57,7 @@ func (k *files) place(w shell.Word, call *shell.Call) (location, error) {
 	p.dot = strings.HasSuffix(p.value, "/.")
 	p.slash = p.dot || strings.HasSuffix(p.value, "/")
 	p.text = strings.TrimSuffix(p.text, "/.")
-	if p.text = strings.TrimRight(p.text, "/"); p.text == "" {
+	if p.text = manySlashes().ReplaceAllString(strings.TrimRight(p.text, "/"), "/"); p.text == "" {
 		p.text = "/"
 	}
 	switch {
@@ -84,6 +84,8 @@ func (k *files) place(w shell.Word, call *shell.Call) (location, error) {
 	}
 	return p, err
 }
+
+var manySlashes = lazy.Regexp(`//+`)
 
 // imageDir stands for the working directory of the image, which is not known.
 const imageDir = "/the working directory of the image"

@@ -74,9 +74,10 @@ func (k *files) each(all []location, argument func(p location, s *Step) (string,
 	return []Step{s}, nil
 }
 
-// differs adds what is different, once.
+// differs adds what is different, once. What is not known of a path is shown as *.
 func (s *Step) differs(notes ...string) {
 	for _, note := range notes {
+		note = strings.ReplaceAll(strings.ReplaceAll(note, imageDir+"/", ""), "\x00", "*")
 		if !strings.Contains(strings.Join(s.Differs, "\n")+"\n", note+"\n") {
 			s.Differs = append(s.Differs, note)
 		}
@@ -231,6 +232,11 @@ func (k *files) change(p location, s *Step, setting string, recursive bool) (str
 	below := ""
 	if recursive {
 		below = "&recursive"
+		for _, m := range k.c.VolumeMounts {
+			if at, err := k.place(shell.Word{{Text: m.MountPath}}, &shell.Call{}); err == nil && at.value != p.value && within(p.value, at.value) && k.writable(at) != nil {
+				s.differs(noFailure + "the volume " + at.value + " is mounted read-only, and it stays as it is")
+			}
+		}
 	}
 	k.gives(p, recursive)
 	what := k.kind(p)
@@ -345,6 +351,8 @@ func (k *files) chmod(call *shell.Call) ([]Step, error) {
 		mode := setting
 		if octal, ok := strings.CutPrefix(setting, "mode=0"); ok && strings.Trim(octal, "01234567") == "" && p.pattern == "" && (o.has("R") || k.kind(p) != file) && k.clearsSetgid(p) {
 			mode = "mode=00" + octal
+		} else if setsGroup().MatchString(setting) && p.pattern == "" && (o.has("R") || k.kind(p) != file) && k.clearsSetgid(p) {
+			mode += ",g-s"
 		}
 		return k.change(p, s, mode, o.has("R"))
 	})
@@ -390,6 +398,9 @@ func modeSetting(w shell.Word) (string, error) {
 }
 
 var modePart = lazy.Regexp(`^([ugoa]*)([-+=])([rwxXst]+|[ugo])$|^([ugoa]+)=$`)
+
+// setsGroup matches a mode that says all that a group may.
+var setsGroup = lazy.Regexp(`[=,][uo]*[ga][ugoa]*=`)
 
 func (k *files) touch(call *shell.Call) ([]Step, error) {
 	_, all, err := k.places(call, "", 1)
@@ -460,6 +471,10 @@ func (k *files) remove(p location, recursive, force bool) (s Step, err error) {
 func (k *files) removeOne(p location, recursive, force bool) (Step, error) {
 	s := Step{Args: []string{p.text + "#absent"}, Why: "prepare removes it, if it exists"}
 	what := k.kind(p)
+	assumed := k.guarded == p.value && k.assumed && what == file
+	if !recursive && what == unknown || assumed { // a directory has to stay
+		s.Args[0] += "=file"
+	}
 	switch err := k.writable(p); {
 	case err != nil:
 		return s, err
@@ -473,15 +488,8 @@ func (k *files) removeOne(p location, recursive, force bool) (Step, error) {
 		return s, stop(p.word, "rm without -f fails if it does not exist, and the script may depend on that")
 	case !recursive && what == directory:
 		return s, stop(p.word, "a directory, which rm without -r does not remove")
-	case !recursive && what == unknown && k.mayFail, k.guarded == p.value && k.assumed && what == file: // a directory has to stay
-		if strings.ContainsAny(path.Base(p.value), `*?[]\`) || path.Base(p.value) != path.Base(p.text) {
-			return s, stop(p.word, "what may be a directory, which has to stay")
-		}
-		in := p
-		in.value, in.text, in.pattern = path.Dir(p.value), path.Dir(p.text), path.Base(p.value)
-		return k.removeMatching(in, false, true)
 	case !recursive && what == unknown:
-		s.differs("if " + p.value + " is a directory, it is removed, too, where rm without -r fails")
+		s.differs(noFailure + p.value + " is a directory, which stays")
 	}
 	k.made(p, absent)
 	return s, nil

@@ -172,15 +172,22 @@ func (k *files) anError() string {
 	return "an error"
 }
 
-// parentNote returns what is different where the directory of a place may be missing, for which a command would fail
-// that the script ignores.
+// parentNote returns what is different where the directory of a place may be missing, for which a command fails.
 func (k *files) parentNote(p location) []string {
 	up := path.Dir(p.value)
 	mounted := slices.ContainsFunc(k.c.VolumeMounts, func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == up })
-	if !k.mayFail || p.root() || k.kinds[up] == directory || mounted {
+	if p.root() || k.kinds[up] == directory || mounted {
 		return nil
 	}
 	return []string{"the directory of " + p.value + " is made, too, if it is missing"}
+}
+
+// intoNote returns what is different where there may be a directory in place of a file, for which a command fails.
+func (k *files) intoNote(p location) []string {
+	if k.kind(p) != unknown || k.guarded == p.value || k.untouched(p) {
+		return nil
+	}
+	return []string{"if " + p.value + " is a directory, a file is made in it, where the command fails"}
 }
 
 // perhaps forgets what is known of the paths that may be as they were before or as they are now, unless keep says that
@@ -304,7 +311,11 @@ func (k *files) linkNote(p location) []string {
 	if p.fresh() || p.root() {
 		return nil
 	}
-	return []string{"a symbolic link in the volume " + path.Clean(p.mount.MountPath) + " is not followed, but " + k.anError()}
+	where := " in the volume " + path.Clean(p.mount.MountPath)
+	if where == " in the volume /" { // of a script without a manifest
+		where = ""
+	}
+	return []string{"a symbolic link" + where + " is not followed, but " + k.anError()}
 }
 
 // owned refuses the steps that make files for root which had, or kept, another owner, unless a later step gives them

@@ -289,6 +289,7 @@ func (k *files) writeText(call *shell.Call, p location, t template, appended boo
 		s.Flags = append(s.Flags, Flag{"mode", mode})
 	}
 	s.differs(k.linkNote(p)...)
+	s.differs(k.parentNote(p)...)
 	if err := k.replaces(copying{}, p, &s); err != nil {
 		return nil, err
 	}
@@ -462,6 +463,8 @@ func (k *files) rendered(from, to location, flags []Flag) (Step, error) {
 		s.Flags = append(s.Flags, Flag{"mode", "0644"})
 	}
 	s.differs(k.linkNote(to)...)
+	s.differs(k.parentNote(to)...)
+	s.differs(k.intoNote(to)...)
 	if err := k.replaces(copying{}, to, &s); err != nil {
 		return Step{}, err
 	}

@@ -99,7 +99,7 @@ func TestGenerate(t *testing.T) {
 		{script: "cat /proc/sys/kernel/random/uuid | tr -d '\\n' > /out/id", want: "generate uuid /out/id --mode 0644"},
 		{script: "[ -f /data/pw ] || openssl rand -hex 16 > /data/pw", want: "generate token /data/pw --bytes 16 --encoding hex --mode 0644"},
 		{script: "if [ ! -f /data/keys/id ]; then mkdir -p /data/keys; ssh-keygen -q -t ed25519 -N '' -f /data/keys/id; fi", want: "prepare /data/keys -- generate key /data/keys/id --algorithm ed25519 --key-format openssh"},
-		{script: "rm -f /data/pw; openssl rand -hex 16 > /data/pw", want: "prepare /data/pw#absent -- generate token /data/pw --bytes 16 --encoding hex --mode 0644"},
+		{script: "rm -f /data/pw; openssl rand -hex 16 > /data/pw", want: "prepare /data/pw#absent=file -- generate token /data/pw --bytes 16 --encoding hex --mode 0644"},
 		{script: "ssh-keygen -t rsa -b 4096 -C git -f /out/id_rsa -N ''", want: "generate key /out/id_rsa --algorithm rsa-4096 --key-format openssh --comment git"},
 		{script: "ssh-keygen -t rsa -f /out/id_rsa -N ''", want: "generate key /out/id_rsa --algorithm rsa --key-format openssh"},
 		{script: "openssl genrsa -out /out/key.pem", want: "generate key /out/key.pem --algorithm rsa-2048", differs: "PKCS#8"},
@@ -219,7 +219,7 @@ func TestKeytool(t *testing.T) {
 		{script: "cp \"$JAVA/lib/security/cacerts\" /out/; " + importCert + "/out/cacerts", want: "trust-bundle $(JAVA)/lib/security/cacerts /certs/ca.crt --jks /out/cacerts"},
 		{script: "for f in /certs/*.crt; do echo $f; /opt/java/bin/keytool -importcert -noprompt -alias \"$(basename \"$f\" .crt)\" -file \"$f\" -keystore /out/ts -storepass changeit >/dev/null 2>&1; done", want: "trust-bundle /certs --jks /out/ts", differs: "no error if there is none"},
 		{script: "cp /opt/java/lib/security/cacerts /out/ts; for crt in /certs/*; do keytool -import -trustcacerts -noprompt -alias service-${crt##*/} -keystore /out/ts -storepass \"$CHANGEIT\" -file $crt; done", want: "trust-bundle /opt/java/lib/security/cacerts /certs --jks /out/ts"},
-		{script: "rm -f /data/ts; " + importCert + "/data/ts", want: "prepare /data/ts#absent -- trust-bundle /certs/ca.crt --jks /data/ts"},
+		{script: "rm -f /data/ts; " + importCert + "/data/ts", want: "prepare /data/ts#absent=file -- trust-bundle /certs/ca.crt --jks /data/ts"},
 		{script: "keytool -importkeystore -srckeystore /opt/java/lib/security/cacerts -srcstorepass changeit -destkeystore /out/ts -deststorepass \"$PASSWORD\" && keytool -importcert -noprompt -file /certs/ca.crt -alias ca -keystore /out/ts -storepass \"$PASSWORD\"",
 			want: "trust-bundle /opt/java/lib/security/cacerts /certs/ca.crt --password-env PASSWORD --jks /out/ts"},
 

@@ -160,7 +160,11 @@ func (s *scriptReader) call(statement shell.Statement, last bool) error {
 	case statement.MayFail:
 		steps = []Step{ignoring(call, steps)}
 	case statement.Unchecked && call.Name != "sleep" && call.Name != "cd":
-		s.differs("if " + call.Name + " fails, the container fails and starts again; the script went on")
+		what := call.Name
+		if what == ":" {
+			what = "the redirection"
+		}
+		s.differs("if " + what + " fails, the container fails and starts again; the script went on")
 	}
 	for _, step := range steps {
 		s.items = append(s.items, item{step: step})

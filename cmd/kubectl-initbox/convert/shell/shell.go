@@ -171,8 +171,12 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	if e.Pos.Line == 0 {
-		return e.Word + ": " + e.Why
+	word := e.Word
+	if strings.HasSuffix(word, ":") {
+		word = `"` + word + `"`
 	}
-	return fmt.Sprintf("line %d: %s: %s", e.Pos.Line, e.Word, e.Why)
+	if e.Pos.Line == 0 {
+		return word + ": " + e.Why
+	}
+	return fmt.Sprintf("line %d: %s: %s", e.Pos.Line, word, e.Why)
 }
