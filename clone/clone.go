@@ -349,7 +349,7 @@ func (c *cloning) publish(ctx context.Context, target *publish.Target, made *che
 }
 
 func (c *cloning) target() publish.Options {
-	o := publish.Options{Dir: c.Dir, Replace: c.Replace, Follow: c.Follow, Link: c.Link, Keep: c.watched, KeepOld: c.KeepOld, Unchecked: c.Unchecked, Access: c.Access, Log: c.log}
+	o := publish.Options{Dir: c.Dir, Replace: c.Replace, Follow: c.Follow, Link: c.Link, Keep: c.watched, KeepOld: c.KeepOld, Lease: c.LinkLease, Unchecked: c.Unchecked, Access: c.Access, Log: c.log}
 	if c.gitElsewhere() {
 		o.GitDir = c.GitDir
 	}

@@ -42,6 +42,10 @@ type Options struct {
 
 	KeepOld time.Duration // with Link: how long the directories of earlier commits stay for those who still read them
 
+	// LinkLease, with a Link that is not in Dir, is how long its tree stays after the last run, or the last Look of a
+	// Watcher, with that link. Runs for other links with the same Dir cannot see whether it is still there. 0 is forever.
+	LinkLease time.Duration
+
 	// Before, if set, is called with the directory of a finished tree before it is published, which waits until it
 	// returns nil. What it changes there is published, too. It runs Program: where that is another one, the tree of an
 	// earlier commit is not used again. Unchecked is for programs that change the published tree: only its commit and

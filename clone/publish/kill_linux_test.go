@@ -211,6 +211,62 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// TestKilledPod kills the first run of a Pod whose link is in a volume of its own, beside another Pod with such a link:
+// each link is whole, and the next run leaves two trees and two claims.
+func TestKilledPod(t *testing.T) {
+	servers.Slow(t)
+	t.Parallel()
+	top := t.TempDir()
+	one := Options{Dir: filepath.Join(top, "root"), Link: "../one/current"}
+	two := Options{Dir: one.Dir, Link: "../two/current"}
+	run := func(o Options, generation string) time.Duration {
+		t.Helper()
+		start := time.Now()
+		cmd := command(o, generation, true, "")
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v: %s", err, cmd.Stdout)
+		}
+		return time.Since(start)
+	}
+	whole := func(o Options, want string) {
+		t.Helper()
+		if g, err := wholeGeneration(o.linkPath(), true); err != nil || g != want {
+			t.Fatalf("%s: generation %q, %v; want %s", o.Link, g, err, want)
+		}
+	}
+	took := run(one, "1")
+	claim := claimsIn(t, one.Dir)[0]
+	killed := 0
+	for moment := range soak.Moments(t, 12) {
+		cmd := command(two, "2", true, "")
+		must(t, cmd.Start())
+		time.Sleep(time.Duration(moment * float64(took)))
+		cmd.Process.Kill()
+		cmd.Wait()
+		if cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
+			killed++
+		}
+		whole(one, "1")
+		if _, err := os.Lstat(two.linkPath()); err == nil {
+			whole(two, "2")
+		}
+		run(two, "2")
+		whole(one, "1")
+		whole(two, "2")
+		claims := claimsIn(t, one.Dir)
+		if got := read(t, top); len(got) != 2*(directories*perEach+1+1+1+1+1+1) || len(claims) != 2 {
+			t.Fatalf("there is\n%v", got)
+		}
+		for _, name := range claims { // as if the Pod had never been there
+			if name != claim {
+				must(t, os.Remove(name))
+			}
+		}
+		must(t, os.RemoveAll(filepath.Dir(two.linkPath())))
+	}
+	t.Logf("%d runs were killed before their end; one takes %v", killed, took)
+}
+
 type killing struct {
 	*testing.T
 	killCase
@@ -298,7 +354,7 @@ func (k *killing) finish(generation string) time.Duration {
 		want++
 	}
 	if k.elsewhere {
-		want++ // its record
+		want += 2 // its claim and its id
 	}
 	want++ // the marker
 	if k.runs++; k.keepOld > 0 && k.runs > 1 {

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -38,13 +39,12 @@ func (w *swap) flip() error {
 	return nil
 }
 
-// point makes the link point to the tree of the commit. A link that is not beside the trees has a record among them, a
-// link as well, since runs for other links do not see it, and would remove its tree. Meanwhile there are two, for the
-// trees of before and after: settle removes one of them.
+// point makes the link point to the tree of the commit. A link that is not beside the trees claims the old tree and the
+// new one meanwhile. With Options.Keep it does so until the next Open.
 func (w *swap) point() error {
-	from, as := w.s.dir, linkName
-	if w.record != "" {
-		if err := errors.Join(dirfd.Symlink(w.hash, w.base, w.record+nextSuffix), dirfd.Sync(w.base)); err != nil {
+	from, as, claims := w.s.dir, linkName, w.fromTrees != ""
+	if claims {
+		if err := w.claim(w.hash, cmp.Or(w.linked(), w.hash)); err != nil {
 			return err
 		}
 		from, as = w.links, w.unfinished() // in its directory, which may be on another file system than the stage
@@ -56,28 +56,32 @@ func (w *swap) point() error {
 		return err
 	}
 	w.undo = nil
-	if err := dirfd.Sync(w.links); err != nil || w.record == "" {
+	if err := dirfd.Sync(w.links); err != nil || !claims || w.options.Keep {
 		return err
 	}
-	return rename(w.base, w.record+nextSuffix, w.base, w.record)
+	return w.claim(w.hash)
 }
 
 // unfinished returns the name of a link that is not beside the trees before it takes its place.
 func (p *place) unfinished() string { return "." + short(p.linkName) + mine + "-" + linkName }
 
-// settle removes what a run leaves that is killed in point, and makes the record say what the link does.
+// settle removes what a run leaves that is killed in point, and makes the claim say what the link does. It renews the
+// claim, or ends it if the link is gone.
 func (t *Target) settle() {
-	if t.record == "" {
+	if t.fromTrees == "" {
 		return
 	}
 	if s, err := dirfd.Lstat(t.links, t.unfinished()); err == nil && s.Mode&unix.S_IFMT == unix.S_IFLNK {
 		dirfd.Remove(t.links, t.unfinished())
 	}
-	dirfd.Remove(t.base, t.record+nextSuffix)
-	if hash := t.linked(); hash != "" && hash != leads(t.base, t.record, ".") {
-		if dirfd.Symlink(hash, t.base, t.record+nextSuffix) == nil {
-			rename(t.base, t.record+nextSuffix, t.base, t.record)
-		}
+	_, err := dirfd.Lstat(t.links, t.linkName)
+	if hash := t.linked(); hash != "" {
+		err = t.claim(hash)
+	} else if own := t.ownClaim(); errors.Is(err, unix.ENOENT) && own != "" {
+		err = dirfd.Remove(t.base, own)
+	}
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		t.log.Warn("cannot claim the tree of the link: runs for other links may remove it", "link", t.options.linkPath(), "error", err)
 	}
 }
 
@@ -138,7 +142,7 @@ func leads(in *os.File, name, trees string) string {
 func (t *Target) linked() string { return leads(t.links, t.linkName, t.toTrees) }
 
 // used returns the hashes of the worktrees that links point to: those beside the directory of the worktrees, and those
-// of other directories, which have records.
+// of other directories, which have claims.
 func (t *Target) used() (hashes []string, err error) {
 	beside, err := names(t.top)
 	if err != nil {
@@ -147,11 +151,9 @@ func (t *Target) used() (hashes []string, err error) {
 	for _, name := range beside {
 		hashes = append(hashes, leads(t.top, name, worktrees))
 	}
-	records, err := names(t.base)
-	for _, name := range records {
-		if strings.HasPrefix(name, mine+recordSuffix) {
-			hashes = append(hashes, leads(t.base, name, "."))
-		}
+	claims, err := t.claims()
+	for _, c := range claims {
+		hashes = append(hashes, c.Trees...)
 	}
 	return append(hashes, t.linked()), err
 }
@@ -160,6 +162,7 @@ func (t *Target) used() (hashes []string, err error) {
 func (t *Target) sweepWorktrees(ctx context.Context, but string) {
 	used, err := t.used()
 	if err != nil {
+		t.log.Warn("cannot find out which trees are in use: removing none", "dir", t.options.Dir, "error", err)
 		return
 	}
 	all, err := names(t.base)

@@ -192,24 +192,24 @@ func TestLinkElsewhere(t *testing.T) {
 		t.Errorf("the tree that no link leads to: %v", err)
 	}
 
-	// A record that is lost, and what a killed run leaves.
-	records, _ := filepath.Glob(filepath.Join(dir, worktrees, ".initbox-link-*"))
-	if len(records) != 3 {
-		t.Fatalf("records %q", records)
+	// A claim that is lost, and what a killed run leaves.
+	all := claimsIn(t, dir)
+	if len(all) != 3 {
+		t.Fatalf("claims %q", all)
 	}
-	for _, name := range records {
-		must(t, os.Remove(name))
-		must(t, os.Symlink(sha1, name+nextSuffix))
+	for _, name := range all {
+		must(t, os.Rename(name, name+nextSuffix))
 	}
 	must(t, os.Symlink("x", filepath.Join(top, "other/dir/.current.initbox-link")))
-	current(t, beside)
-	requireTree(t, filepath.Join(top, "other/dir"), tree{"current": "-> ../../root/.worktrees/" + sha2})
-	if again, _ := filepath.Glob(filepath.Join(dir, worktrees, ".initbox-link-*")); len(again) != 3 || !slices.ContainsFunc(again, func(name string) bool { return slices.Contains(records, name) }) {
-		t.Errorf("records %q after %q", again, records)
-	}
-	for _, o := range []Options{below, up} {
+	for _, o := range []Options{beside, below, up} {
 		current(t, o)
 	}
+	if again := claimsIn(t, dir); !slices.Equal(again, all) {
+		t.Errorf("claims %q, then %q", all, again)
+	}
+	id, err := os.ReadFile(filepath.Join(top, "other/dir/.current.initbox-id"))
+	must(t, err)
+	requireTree(t, filepath.Join(top, "other/dir"), tree{"current": "-> ../../root/.worktrees/" + sha2, ".current.initbox-id": string(id)})
 	put(t, here, sha1, withGit1)
 	at["root/current"] = ".worktrees/" + sha1
 	want(at)

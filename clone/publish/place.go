@@ -1,8 +1,6 @@
 package publish
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
@@ -32,7 +30,8 @@ type place struct {
 	links    *os.File // in link mode, the directory that holds the link
 	linkName string
 	toTrees  string // the path from links to base
-	record   string // of a link that is not in top: the name of the link in base that says the same, see [swap.point]
+
+	fromTrees string // of a link that is not in top: the path from base to it; such a link has a claim
 
 	here   bool // it is the working directory of this process, and of its caller
 	marked bool // there is a marker beside the directory, although it is replaced from inside
@@ -49,8 +48,6 @@ const (
 	markerSuffix = ".json"
 	noteSuffix   = "-unfinished"
 	oldSuffix    = "-replaced"
-	recordSuffix = "-link-"
-	nextSuffix   = "-next"
 	mine         = ".initbox"
 	worktrees    = ".worktrees" // git-sync's name
 )
@@ -209,9 +206,7 @@ func (p *place) findElsewhere(o Options, above string) error {
 	if p.toTrees, err = filepath.Rel(above, trees); err != nil || above == p.path {
 		return err
 	}
-	from, err := filepath.Rel(trees, above)
-	sum := sha256.Sum256([]byte(filepath.Join(from, p.linkName)))
-	p.record = mine + recordSuffix + hex.EncodeToString(sum[:8])
+	p.fromTrees, err = filepath.Rel(trees, filepath.Join(above, p.linkName))
 	return err
 }
 

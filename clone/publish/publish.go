@@ -27,7 +27,9 @@
 //	                /data/.worktrees/.initbox-lock
 //	                /data/.worktrees/.initbox-…
 //	                /data/.worktrees/.HASH.initbox-replaced  see Options.KeepOld
-//	                /data/.worktrees/.initbox-link-…  → HASH, if the link is not in /data
+//	a link          /app/NAME                → ../data/.worktrees/HASH, for instance
+//	  elsewhere     /app/.NAME.initbox-id    what tells it from links of other Pods at the same path
+//	                /data/.worktrees/.initbox-link-…  keeps its tree, see Options.Lease
 //
 // The marker is .git/initbox.json, wherever .git is. Without a .git directory it is beside
 // the lock: .app.initbox.json, .initbox.json or .HASH.initbox.json.
@@ -72,6 +74,10 @@ type Options struct {
 	// KeepOld is how long trees stay to which no link points, for the same programs. It begins when a run first finds
 	// them so, which is the time of a note beside the tree: restarts do not prolong it.
 	KeepOld time.Duration
+
+	// Lease is how long a tree stays for a Link that is not in Dir after the last Open with that link, which runs for
+	// other links do not see. With 0 it stays until an Open finds the link elsewhere, or gone.
+	Lease time.Duration
 
 	// Unchecked says that the files may have changed since a run published them: a program may have done so.
 	Unchecked bool

@@ -45,6 +45,7 @@ func (t *Target) tidy(ctx context.Context) {
 	t.finished()
 	if t.link() {
 		t.sweepWorktrees(ctx, t.before)
+		t.logClaims()
 	}
 	t.drop(ctx)
 	if t.git != nil {

@@ -80,6 +80,7 @@ func openPlace(ctx context.Context, o Options, p *place, repository bool) (*Targ
 		return nil, explain("lock "+o.Dir, err)
 	case t.lock.None():
 		t.log.Warn("the file system has no locks: nothing else may clone into this directory meanwhile", "dir", o.Dir)
+		t.settle()
 	default:
 		t.settle()
 		t.sweep(ctx)

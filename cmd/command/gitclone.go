@@ -194,6 +194,7 @@ func (g *gitFlags) entryFlags() []cli.Flag {
 		textFlag("owner", "`UID[:GID]` of the files: "+perm.OwnerUsage+"; needs the right to change owners", categoryPlace, &g.owner),
 		textFlag("link", "`NAME` of a link in DIR, or the path of one, to the tree, which has a new directory in DIR for each commit, as with git-sync", categoryPlace, &g.o.Link),
 		durationFlag("keep-old", "with --link, keep the trees of earlier commits this long after they are replaced, for programs that still read them", categoryPlace, &g.o.KeepOld),
+		durationFlag("link-lease", "with --link PATH, keep its tree this long after the last run for that link, or check of --watch, when other Pods clone into DIR, too; 0 for forever (default 720h with --watch, otherwise 0)", categoryPlace, &g.o.LinkLease),
 		onFlag("replace", "replace what is in DIR even if it is not from git-clone: other files, which are lost", categoryPlace, &g.o.Replace),
 		followFlag(categoryPlace, &g.o.Follow),
 
@@ -306,6 +307,9 @@ func (g *gitFlags) options(c *cli.Context, e *env, url, dir string) (clone.Optio
 	o.Sparse, o.Keys = g.sparse.Value(), g.signedBy.Value()
 	o.Before, o.Program, o.Unchecked = g.hookBefore.before(e), g.hookBefore.command, g.hook.command != ""
 	o.Seed, o.Log, o.Terminal = podinfo.Seed(), e.log, isTerminal(e.stderr)
+	if g.sidecar.watch > 0 && !isSet(c, "link-lease") {
+		o.LinkLease = max(defaultLease, g.shortestLease())
+	}
 	if patterns := g.sparsePatterns.Value(); len(patterns) > 0 {
 		o.Sparse, o.Patterns = patterns, true
 	}
@@ -376,6 +380,10 @@ func (g *gitFlags) checkRevision(c *cli.Context, o clone.Options) error {
 		return usagef("--keep-old %v: want a time such as 10m", o.KeepOld)
 	case o.KeepOld > 0 && o.Link == "":
 		return usagef("--keep-old needs --link: without it, the new tree replaces the old one")
+	case o.LinkLease < 0 || o.LinkLease > 0 && o.LinkLease < g.shortestLease():
+		return usagef("--link-lease %v: want at least %v, or 0 for forever", o.LinkLease, g.shortestLease())
+	case isSet(c, "link-lease") && o.Link == "":
+		return usagef("--link-lease needs --link")
 	case isSet(c, "max-size") && o.MaxSize == 0:
 		return usagef("--max-size 0: want a size such as 500Mi")
 	case o.Subdir != "" && o.GitDir != clone.GitRemove:
@@ -390,6 +398,12 @@ func (g *gitFlags) checkRevision(c *cli.Context, o clone.Options) error {
 	}
 	return checkGitDir(o.GitDir)
 }
+
+// defaultLease is the --link-lease of a sidecar, which may be down for days while the other containers of its Pod run.
+const defaultLease = 30 * 24 * time.Hour
+
+// shortestLease is the shortest --link-lease. Each look renews it, which may have to wait for the clones of other Pods.
+func (g *gitFlags) shortestLease() time.Duration { return max(time.Hour, 3*g.sidecar.watch) }
 
 // checkSparse refuses invalid directories and patterns.
 func (g *gitFlags) checkSparse(o clone.Options) error {

@@ -374,6 +374,7 @@ than YAML.
     "owner": {"flag": "--owner", "kind": "string"},
     "link": {"flag": "--link", "kind": "string"},
     "keepOld": {"flag": "--keep-old", "kind": "string"},
+    "linkLease": {"flag": "--link-lease", "kind": "string"},
     "replace": {"flag": "--replace", "kind": "bool"},
     "follow": {"flag": "--follow", "kind": "bool"},
     "verifySignature": {"flag": "--verify-signature", "kind": "list", "file": true},

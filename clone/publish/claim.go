@@ -1,0 +1,198 @@
+package publish
+
+import (
+	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
+	"initbox/internal/failure"
+	"initbox/internal/words"
+)
+
+// claim is a file among the trees, for a link that is not beside them, where runs for other links do not see it: it may
+// be in a volume of another Pod. They keep the trees of each claim. Links of several Pods may have the same path, so
+// the name of a claim is made from that and an id, which is in a file beside the link. A run ends its claim where it
+// finds its link gone. If the Pod is gone with its volume, no run for the link comes again, and the claim ends when its
+// lease is over.
+type claim struct {
+	Trees []string `json:"trees"` // two while the link is being changed, see [swap.point]
+	Link  string   `json:"link"`  // for the log and for people, like Host
+	Host  string   `json:"host"`
+	Lease int64    `json:"lease,omitempty"` // seconds, see Options.Lease
+
+	name    string
+	renewed time.Time
+}
+
+const (
+	claimInfix = "-link-"
+	idSuffix   = "-id"
+	nextSuffix = "-next"
+)
+
+// margin is the part of a lease after which it is renewed, and by which it lasts longer than it says.
+const margin = 8
+
+func (c *claim) lease() time.Duration { return time.Duration(c.Lease) * time.Second }
+
+func (c *claim) due() bool { return c.Lease > 0 && time.Since(c.renewed) > c.lease()/margin }
+
+func (c *claim) expired() bool {
+	return c.Lease > 0 && time.Since(c.renewed) > c.lease()+c.lease()/margin
+}
+
+func (c *claim) String() string {
+	return failure.Printable(c.Link) + " on " + failure.Printable(c.Host)
+}
+
+// id returns the name of the file beside the link that has its id.
+func (p *place) id() string { return "." + short(p.linkName) + mine + idSuffix }
+
+// ownClaim returns the name of the claim of this run's link, or "" if the link has no id yet. Who reads the name does
+// not know the id, and cannot give it to another link.
+func (p *place) ownClaim() string {
+	id, err := readSmall(p.links, p.id())
+	if err != nil || id == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(id + "\n" + p.fromTrees))
+	return mine + claimInfix + hex.EncodeToString(sum[:8])
+}
+
+// claim makes these trees those of the link's claim. It is on the disk when claim returns.
+func (t *Target) claim(trees ...string) error {
+	name := t.ownClaim()
+	if name == "" {
+		if err := writeSmall(t.links, t.id(), rand.Text()); err != nil {
+			return err
+		}
+		name = t.ownClaim()
+	}
+	own := &claim{Trees: slices.Compact(trees), Link: t.options.linkPath(), Lease: int64(t.options.Lease / time.Second)}
+	own.Host, _ = os.Hostname()
+	there, err := t.readClaim(name)
+	if err == nil && slices.Equal(there.Trees, own.Trees) && there.Lease == own.Lease && !there.due() {
+		return nil
+	}
+	content, err := json.Marshal(own)
+	if err != nil {
+		return err
+	}
+	return writeSmall(t.base, name, string(content))
+}
+
+// writeSmall puts a file in place, atomically and on the disk. The kill of a run may leave the file's next content.
+func writeSmall(dir *os.File, name, content string) error {
+	next := name + nextSuffix
+	dirfd.Remove(dir, next)
+	f, err := openAt(dir, next, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(content + "\n")
+	err = cmp.Or(err, f.Chmod(0o644), f.Sync()) // whatever the umask: runs of other users read it
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = rename(dir, next, dir, name)
+	}
+	return cmp.Or(err, dirfd.Sync(dir))
+}
+
+// readClaim reads a claim. What is not one is an error.
+func (t *Target) readClaim(name string) (*claim, error) {
+	f, err := openAt(t.base, name, unix.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	stat, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(io.LimitReader(f, longestMark))
+	if err != nil {
+		return nil, err
+	}
+	c := &claim{name: name, renewed: stat.ModTime()}
+	if json.Unmarshal(content, c) != nil || len(c.Trees) == 0 || !isHash(c.Trees[0]) {
+		return nil, fmt.Errorf("%s is not in the format of this version", f.Name())
+	}
+	return c, nil
+}
+
+// claims returns the claims, and removes those whose lease is over. An error means that there may be more.
+func (t *Target) claims() (claims []*claim, err error) {
+	all, err := names(t.base)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range all {
+		next := strings.HasSuffix(name, nextSuffix)
+		switch {
+		case !strings.HasPrefix(name, mine+claimInfix) || next && !t.lock.Held():
+			continue
+		case next: // of a killed run
+			dirfd.Remove(t.base, name)
+			continue
+		}
+		c, err := t.readClaim(name)
+		if errors.Is(err, unix.ENOENT) {
+			continue // without locks: a run has just ended it
+		}
+		if err != nil {
+			return nil, err
+		}
+		if c.expired() && t.lock.Held() && dirfd.Remove(t.base, name) == nil {
+			t.log.Info(fmt.Sprintf("%s: the tree of %s is no longer kept: no run has used that link since %s", t.options.Dir, c, c.renewed.Format(time.DateTime)))
+			continue
+		}
+		claims = append(claims, c)
+	}
+	return claims, nil
+}
+
+// logClaims logs how many trees stay for links of other runs: for some of them, no run may come again.
+func (t *Target) logClaims() {
+	claims, err := t.claims()
+	if err != nil {
+		return // it was logged
+	}
+	var (
+		own, current = t.ownClaim(), t.linked()
+		oldest       *claim
+		trees        []string
+		links        int
+	)
+	for _, c := range claims {
+		others := slices.DeleteFunc(slices.Clone(c.Trees), func(tree string) bool { return tree == current })
+		if c.name == own || len(others) == 0 {
+			continue
+		}
+		links++
+		trees = append(trees, others...)
+		if oldest == nil || c.renewed.Before(oldest.renewed) {
+			oldest = c
+		}
+	}
+	if oldest == nil {
+		return
+	}
+	slices.Sort(trees)
+	text := fmt.Sprintf("%s: keeping %s for %s of other runs, the oldest %s, of %s", t.options.Dir,
+		words.Plural(len(slices.Compact(trees)), "tree"), words.Plural(links, "link"), oldest, oldest.renewed.Format(time.DateTime))
+	if oldest.Lease == 0 {
+		text += fmt.Sprintf("; it has no --link-lease, and its tree stays until %s/%s is removed", t.base.Name(), oldest.name)
+	}
+	t.log.Info(text)
+}
