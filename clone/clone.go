@@ -56,18 +56,19 @@ func Run(ctx context.Context, o Options) (Result, error) {
 // cloning is a clone to make, once or repeatedly.
 type cloning struct {
 	Options
-	url     *remote.URL
-	sparse  *worktree.Sparse
-	arrives *atomic.Pointer[pack.Progress] // of the current pack, which may be that of a submodule
-	digest  string                         // of the options that affect the tree, see shape
-	refused int                            // attempts, see MaxRefusals
-	watched bool                           // by a Watcher: more clones follow
-	settled bool                           // the first one is done: no change is no longer worth a log line
-	log     *slog.Logger
+	url      *remote.URL
+	sparse   *worktree.Sparse
+	arrives  *atomic.Pointer[pack.Progress] // of the current pack, which may be that of a submodule; nil for none
+	received *atomic.Int64                  // bytes, by all attempts
+	digest   string                         // of the options that affect the tree, see shape
+	refused  int                            // attempts, see MaxRefusals
+	watched  bool                           // by a Watcher: more clones follow
+	settled  bool                           // the first one is done: no change is no longer worth a log line
+	log      *slog.Logger
 }
 
 func newCloning(o Options) (*cloning, error) {
-	c := &cloning{Options: o, log: o.Log, arrives: new(atomic.Pointer[pack.Progress])}
+	c := &cloning{Options: o, log: o.Log, arrives: new(atomic.Pointer[pack.Progress]), received: new(atomic.Int64)}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -250,6 +251,7 @@ func (c *cloning) update(ctx context.Context, target *publish.Target) (Result, e
 		return result, err
 	}
 	made, err := c.checkOut(ctx, repo, rev, stage)
+	c.received.Add(made.bytes)
 	if err != nil {
 		return Result{}, costly(made.bytes, err)
 	}

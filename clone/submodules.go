@@ -91,10 +91,11 @@ func (c *checkout) submodule(ctx context.Context, m gitdir.Module, u *remote.URL
 			return err
 		}
 	}
-	if err := sub.run(ctx); err != nil {
+	err = sub.run(ctx)
+	c.bytes += sub.bytes
+	if err != nil {
 		return err
 	}
-	c.bytes += sub.bytes
 	c.files += sub.files
 	c.sum.AddAll(sub.sum)
 	return nil

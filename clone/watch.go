@@ -66,6 +66,10 @@ func (w *Watcher) Look(ctx context.Context) (Result, error) {
 	return result, err
 }
 
+// Received returns how many bytes have been received so far, also by attempts that have failed. The current one counts
+// when its tree is finished.
+func (w *Watcher) Received() int64 { return w.cloning.received.Load() }
+
 // againLimit is how long an attempt after the first may take: a server that sends slowly must not block a sidecar
 // forever.
 const againLimit = 30 * time.Minute

@@ -1,6 +1,8 @@
 package clone_test
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -164,5 +166,33 @@ func TestSigned(t *testing.T) {
 				t.Errorf("the directory: %v", there)
 			}
 		})
+	}
+}
+
+// What a failed attempt has received counts, too: it fetches again.
+func TestReceived(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	origin := newRepository(t, filepath.Join(dir, "origin"))
+	put(t, origin, "version", "1")
+	commit(t, origin, "1")
+	runs := 0
+	o := clone.Options{URL: serve(t, dir) + "/origin", Dir: filepath.Join(dir, "app"), Depth: 1, Access: access.Access{Umask: 0o022}, Program: "check"}
+	o.Before = func(context.Context, string, string) error {
+		if runs++; runs == 1 {
+			return errors.New("not yet")
+		}
+		return nil
+	}
+	w, err := clone.NewWatcher(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := w.Look(t.Context()); err != nil || runs != 2 || r.Bytes == 0 || w.Received() <= r.Bytes {
+		t.Errorf("%d runs, %v: %d bytes for the tree, %d received", runs, err, r.Bytes, w.Received())
+	}
+	before := w.Received()
+	if _, err := w.Look(t.Context()); err != nil || w.Received() != before {
+		t.Errorf("%v: %d bytes received, and %d for nothing new", err, before, w.Received())
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 
@@ -148,10 +147,7 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 	if err != nil {
 		return err
 	}
-	var (
-		listed   = false // the --output has the last result
-		received atomic.Int64
-	)
+	listed := false // the --output has the last result
 	side := g.sidecar.options(after.webhook, e.log)
 	side.GitSync = g.compat != ""
 	if g.hook.command != "" {
@@ -164,7 +160,7 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 		return err
 	}
 	side.Metrics = func() []sidecar.Family {
-		return []sidecar.Family{{Name: "initbox_received_bytes_total", Type: "counter", Help: "Bytes that the server of the repository sent.", Samples: sidecar.Value(float64(received.Load()))}}
+		return []sidecar.Family{{Name: "initbox_received_bytes_total", Type: "counter", Help: "Bytes that the server of the repository sent.", Samples: sidecar.Value(float64(w.Received()))}}
 	}
 	return e.stay(first, side, g.sidecar.watch, func(ctx context.Context) (string, bool, error) {
 		r, err := w.Look(ctx)
@@ -173,9 +169,6 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 		}
 		if err != nil {
 			return "", false, err
-		}
-		if r.Changed {
-			received.Add(r.Bytes)
 		}
 		if r.Changed || !listed {
 			err = writeResult(e, after.output, r)
