@@ -255,6 +255,7 @@ func (c *cloning) update(ctx context.Context, target *publish.Target) (Result, e
 	if err != nil {
 		return Result{}, costly(made.bytes, err)
 	}
+	c.arrives.Store(nil) // what takes long from here on is something else
 	result := made.result()
 	result.Seconds = time.Since(start).Seconds()
 	if err := c.publish(ctx, target, made, result); err != nil {
@@ -342,6 +343,7 @@ func (c *cloning) publish(ctx context.Context, target *publish.Target, made *che
 	}
 	marker := publish.Marker{URL: c.url.String(), Ref: c.Ref, SHA: made.rev.sha(), Options: c.digest, Content: made.sum.String(), Result: text}
 	if c.Before != nil {
+		poll.Doing(ctx, c.waiting())
 		if err := c.Before(ctx, made.directory, result.SHA); err != nil {
 			return err
 		}

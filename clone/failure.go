@@ -1,6 +1,7 @@
 package clone
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -174,6 +175,25 @@ func stillReceiving(p *pack.Progress) *failure.Failure {
 		WithHint("give it more time with --timeout, or fetch less: --depth 1, --sparse with --filter blob:none")
 }
 
+// waiting says what an attempt does while Before runs.
+func (c *cloning) waiting() string {
+	return fmt.Sprintf("waiting for %s, which has to succeed before the tree is published", failure.Printable(c.Program))
+}
+
+// unfinished returns the failure of an attempt that had not ended, or nil if nothing more is known of it.
+func (c *cloning) unfinished(err error) *failure.Failure {
+	hung, ok := errors.AsType[*poll.Hung](err)
+	switch p := c.arrives.Load(); {
+	case !ok:
+		return nil
+	case p != nil:
+		return stillReceiving(p)
+	case c.Before != nil && hung.Doing == c.waiting():
+		return failure.New(failure.TimedOut, "%s", hung.Doing).WithHint("see what it has printed, or give it more time with --timeout")
+	}
+	return nil
+}
+
 // explain adds to an error what was being done, and the hint.
 func (c *cloning) explain(err error) error {
 	if err == nil {
@@ -182,10 +202,7 @@ func (c *cloning) explain(err error) error {
 	f := failure.Of(err)
 	var ended *poll.Error
 	if errors.As(err, &ended) && ended.Last != nil {
-		f = failure.Of(ended.Last)
-		if p := c.arrives.Load(); p != nil && errors.As(ended.Last, new(*poll.Hung)) {
-			f = stillReceiving(p)
-		}
+		f = cmp.Or(c.unfinished(ended.Last), failure.Of(ended.Last))
 		err = &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: f}
 	}
 	return failure.WithHint(failure.About(c.url.String(), f, fmt.Errorf("cloning %s: %w", c.url, err)), f.Hint)
