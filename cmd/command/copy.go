@@ -74,13 +74,14 @@ func (e *env) copy(ctx context.Context, o copy.Options) error {
 		return err // done may still be written to
 	}
 	for _, s := range done {
+		log := e.log.With(failure.Fields(failure.Printable(s.Path), 0, nil))
 		for _, path := range s.InPlace {
-			e.log.Warn(stage.InPlace(path))
+			log.Warn(stage.InPlace(path))
 		}
 		if s.NotKept > 0 {
-			e.log.Warn(fmt.Sprintf("%s: the owner or an attribute of %s is not kept: that takes root and the capability CHOWN, or a file system that has such attributes", failure.Printable(s.Path), words.Plural(s.NotKept, "file")))
+			log.Warn(fmt.Sprintf("%s: the owner or an attribute of %s is not kept: that takes root and the capability CHOWN, or a file system that has such attributes", failure.Printable(s.Path), words.Plural(s.NotKept, "file")))
 		}
-		e.log.Info(s.String())
+		log.Info(s.String(), failure.Seconds(s.Duration))
 	}
 	return err
 }

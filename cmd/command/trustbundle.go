@@ -90,9 +90,9 @@ func (e *env) trustBundle(ctx context.Context, o trust.Options) error {
 	}
 	for _, w := range done {
 		if w.InPlace && !o.DryRun {
-			e.log.Warn(stage.InPlace(w.Path))
+			e.log.Warn(stage.InPlace(w.Path), failure.Fields(failure.Printable(w.Path), 0, nil))
 		}
-		e.log.Info(w.String())
+		e.log.Info(w.String(), failure.Fields(failure.Printable(w.Path), w.Took, nil))
 	}
 	if err == nil && !o.DryRun {
 		e.warnNowhere(words.Each(done, func(w trust.Written) string { return w.Path })...)

@@ -44,7 +44,7 @@ func refused(problems []problem, root string) error {
 	var hints, unsafe []string
 	var pod, node []Setting
 	for _, p := range problems {
-		errs = append(errs, fmt.Errorf("%s: %w", failure.Printable(p.Key), p.err))
+		errs = append(errs, failure.About(p.Key, p.err, fmt.Errorf("%s: %w", failure.Printable(p.Key), p.err)))
 		switch {
 		case errors.Is(p.err, errMissing):
 			hints = append(hints, missing(p.Setting, root))

@@ -31,7 +31,7 @@ type Options struct {
 // checked before the first one is written, and each is read back. What is right already is not opened for writing. The
 // error has a hint that says how a Pod may set what this process may not.
 func Apply(ctx context.Context, settings []Setting, o Options) error {
-	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	var todo []*change
 	var problems []problem
 	seen := map[string]bool{}
@@ -47,9 +47,9 @@ func Apply(ctx context.Context, settings []Setting, o Options) error {
 		err := c.check(o.DryRun)
 		switch {
 		case s.IfExists && errors.Is(err, errMissing):
-			log.Info(s.Key + ": left out: the kernel does not have it")
+			s.log(o).Info(s.Key + ": left out: the kernel does not have it")
 		case err != nil && s.Lenient:
-			log.Warn(fmt.Sprintf("%s: %v", s.Key, err))
+			s.log(o).Warn(fmt.Sprintf("%s: %v", s.Key, err))
 		case err != nil:
 			problems = append(problems, problem{s, err})
 		case !c.done:
@@ -62,15 +62,18 @@ func Apply(ctx context.Context, settings []Setting, o Options) error {
 	}
 	slices.Reverse(todo)
 	for _, c := range todo {
-		if err := c.apply(ctx, o, log); err != nil {
+		if err := c.apply(ctx, o); err != nil {
 			return err
 		}
 	}
 	if len(todo) == 0 {
-		log.Info(fmt.Sprintf("nothing to change in %s", words.Plural(len(seen), "parameter")))
+		o.Log.Info(fmt.Sprintf("nothing to change in %s", words.Plural(len(seen), "parameter")))
 	}
 	return nil
 }
+
+// log returns the logger of lines about the parameter.
+func (s Setting) log(o Options) *slog.Logger { return o.Log.With(failure.Fields(s.Key, 0, nil)) }
 
 var (
 	errMissing   = errors.New("the kernel has no such parameter")
@@ -152,8 +155,8 @@ func (c *change) read() (string, error) {
 }
 
 // apply writes the parameter, and reads it back.
-func (c *change) apply(ctx context.Context, o Options, log *slog.Logger) error {
-	text := "set to " + cmp.Or(c.Value, `""`)
+func (c *change) apply(ctx context.Context, o Options) error {
+	log, text := c.log(o), "set to "+cmp.Or(c.Value, `""`)
 	if c.was != "" {
 		text += ", was " + c.was
 	}

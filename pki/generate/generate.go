@@ -87,25 +87,36 @@ func absent(old Files) (verdict, error) {
 // run is one call of [Run].
 type run struct {
 	Options
-	log   *slog.Logger
+	log   *slog.Logger // of lines about the result
 	start time.Time
 	made  Files // what decide has made, for all attempts to create a Secret
 }
 
 // Run makes what the options say, unless it is there, and logs what it did.
 func Run(ctx context.Context, o Options) error {
-	r := &run{Options: o, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), start: time.Now()}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	r := &run{Options: o, start: time.Now()}
+	r.log = o.Log.With(failure.Fields(r.shown(), 0, nil))
 	old, err := r.read()
-	if err != nil {
-		return err
-	}
-	if r.Secret != nil {
-		files, err := r.agree(ctx, old)
-		if err != nil || r.Out == "" || files == nil {
+	switch {
+	case err != nil:
+	case r.Secret == nil:
+		err = r.alone(ctx, old)
+	default:
+		var files Files
+		if files, err = r.agree(ctx, old); err != nil || r.Out == "" || files == nil {
 			return err
 		}
-		return r.write(files, fmt.Sprintf("%s of the %s written", r.Make, r.Secret))
+		err = r.write(files, fmt.Sprintf("%s of the %s written", r.Make, r.Secret))
 	}
+	if err != nil {
+		return failure.About(r.shown(), err, err)
+	}
+	return nil
+}
+
+// alone makes the result without a Secret.
+func (r *run) alone(ctx context.Context, old Files) error {
 	v, err := r.check(old)
 	if err != nil {
 		return err
@@ -319,7 +330,7 @@ func (r *run) write(files Files, did string) error {
 	case r.DryRun:
 		r.log.Info(fmt.Sprintf("%s: %s would change", r.shown(), words.Plural(len(changes), "file")))
 	default:
-		r.log.Info(fmt.Sprintf("%s: %s, in %s", r.shown(), did, words.Seconds(time.Since(r.start))))
+		r.log.Info(fmt.Sprintf("%s: %s, in %s", r.shown(), did, words.Seconds(time.Since(r.start))), failure.Seconds(time.Since(r.start)))
 	}
 	return nil
 }

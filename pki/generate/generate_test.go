@@ -390,7 +390,7 @@ func TestOverlap(t *testing.T) {
 	t.Parallel()
 	_, secret := api(t, nil)
 	m := must(NewPassword(32, DefaultAlphabet, 0))
-	a := &agreement{run: &run{Options: Options{Make: m, Secret: secret("k8s:secret/db#key=pw", m)}, log: slog.New(slog.DiscardHandler)}}
+	a := &agreement{run: &run{Options: Options{Make: m, Secret: secret("k8s:secret/db#key=pw", m), Log: slog.New(slog.DiscardHandler)}}}
 	if err := a.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}

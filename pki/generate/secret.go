@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
@@ -146,7 +147,7 @@ func timed(ctx context.Context, ask func(ctx context.Context) (kube.Object, erro
 // Secret would be created or replaced.
 func (r *run) agree(ctx context.Context, old Files) (Files, error) {
 	a := &agreement{run: r, old: old}
-	o := wait.Options{Seed: r.Secret.Seed, Log: r.log, Goal: func(wait.Check) string { return "usable" }}
+	o := wait.Options{Seed: r.Secret.Seed, Log: r.Log, Goal: func(wait.Check) string { return "usable" }}
 	if r.DryRun {
 		o.Log = nil
 	}
@@ -154,7 +155,7 @@ func (r *run) agree(ctx context.Context, old Files) (Files, error) {
 	a.mu.Lock() // an attempt that overlapped the last one may still be ending
 	defer a.mu.Unlock()
 	if a.fatal != nil {
-		return nil, hinted(fmt.Errorf("%s: %w", r.Secret, a.fatal), a.fatal)
+		return nil, hinted(failure.About(r.Secret.String(), a.fatal, fmt.Errorf("%s: %w", r.Secret, a.fatal)), a.fatal)
 	}
 	return a.files, err
 }
@@ -225,6 +226,9 @@ func status(err error) int {
 	return 0
 }
 
+// about returns the logger of lines about the Secret.
+func (r *run) about(s *Secret) *slog.Logger { return r.Log.With(failure.Fields(s.String(), 0, nil)) }
+
 // create creates the Secret from the files that are there, or new ones.
 func (r *run) create(ctx context.Context, client *kube.Client, s Secret, old Files) (Files, error) {
 	files, did, err := r.decide(old)
@@ -235,7 +239,7 @@ func (r *run) create(ctx context.Context, client *kube.Client, s Secret, old Fil
 		did = failure.Printable(r.Out) + " put into it"
 	}
 	if r.DryRun {
-		r.log.Info(fmt.Sprintf("%s: would be created: %s", &s, did))
+		r.about(&s).Info(fmt.Sprintf("%s: would be created: %s", &s, did))
 		return nil, nil
 	}
 	annotations := map[string]string{Annotation: r.Make.String()}
@@ -258,7 +262,7 @@ func (r *run) create(ctx context.Context, client *kube.Client, s Secret, old Fil
 	if err != nil {
 		return nil, permanent(err)
 	}
-	r.log.Info(fmt.Sprintf("%s: created%s: %s", &s, kube.InNamespace(s.Namespace), did))
+	r.about(&s).Info(fmt.Sprintf("%s: created%s: %s", &s, kube.InNamespace(s.Namespace), did))
 	return s.stored(stored, r.Make.layout())
 }
 
@@ -275,18 +279,18 @@ func (r *run) use(ctx context.Context, client *kube.Client, s Secret, have kube.
 	ours := have.At("metadata", "annotations", Annotation) != nil
 	switch {
 	case v.Reason == "":
-		r.log.Info(fmt.Sprintf("%s: found%s, and used", &s, kube.InNamespace(s.Namespace)))
+		r.about(&s).Info(fmt.Sprintf("%s: found%s, and used", &s, kube.InNamespace(s.Namespace)))
 		return files, nil
 	case s.Renew && ours:
 	case v.Usable:
-		r.log.Warn(fmt.Sprintf("%s: %s, but it is used and not replaced: %s", &s, v.Reason, r.why(ours)))
+		r.about(&s).Warn(fmt.Sprintf("%s: %s, but it is used and not replaced: %s", &s, v.Reason, r.why(ours)))
 		return files, nil
 	default:
 		return nil, poll.Permanent(failure.WithHint(fmt.Errorf("%s, and it is not replaced: %s", v.Reason, r.why(ours)),
 			"delete the Secret, so that the next Pod creates it; --renew replaces a certificate in a Secret that initbox has created"))
 	}
 	if r.DryRun {
-		r.log.Info(fmt.Sprintf("%s: would be replaced: %s", &s, v.Reason))
+		r.about(&s).Info(fmt.Sprintf("%s: would be replaced: %s", &s, v.Reason))
 		return nil, nil
 	}
 	if files, err = r.Make.make(files); err != nil {
@@ -299,7 +303,7 @@ func (r *run) use(ctx context.Context, client *kube.Client, s Secret, have kube.
 	if err != nil {
 		return nil, permanent(err)
 	}
-	r.log.Info(fmt.Sprintf("%s: %s replaced%s: %s", &s, r.Make, kube.InNamespace(s.Namespace), v.Reason))
+	r.about(&s).Info(fmt.Sprintf("%s: %s replaced%s: %s", &s, r.Make, kube.InNamespace(s.Namespace), v.Reason))
 	return s.stored(stored, r.Make.layout())
 }
 

@@ -130,7 +130,7 @@ func Run(ctx context.Context, o Options) ([]Written, error) {
 		start := time.Now()
 		w, err := out.write(o, entries, password)
 		if err != nil {
-			return all, perm.Failed("write", perm.Write, out.path, err)
+			return all, failure.About(failure.Printable(out.path), err, perm.Failed("write", perm.Write, out.path, err))
 		}
 		w.Path, w.Format, w.Certs, w.DryRun, w.Took = out.path, out.format, len(entries), o.DryRun, time.Since(start)
 		all = append(all, w)
@@ -151,12 +151,13 @@ func (o Options) collect(ctx context.Context) ([]certs.Entry, error) {
 		if there := objects[i]; there != nil {
 			found, note = there.result()
 		} else if found, note, err = s.read(o.Getenv); err != nil {
-			return nil, err
+			return nil, failure.About(failure.Printable(s.String()), err, err)
 		}
+		log := o.Log.With(failure.Fields(failure.Printable(s.String()), 0, nil))
 		for _, text := range found.Ignored {
-			o.Log.Warn(text)
+			log.Warn(text)
 		}
-		o.Log.Info(failure.Printable(s.String()) + ": " + words.Plural(len(found.Entries), "certificate") + note)
+		log.Info(failure.Printable(s.String()) + ": " + words.Plural(len(found.Entries), "certificate") + note)
 		all = append(all, found.Entries...)
 	}
 	distinct := certs.Distinct(all)

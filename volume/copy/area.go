@@ -44,7 +44,9 @@ func (t *target) takeLock() error {
 	if t.lock.Held() || t.lock.None() {
 		return nil
 	}
-	return t.lock.Wait(t.ctx, func(busy error) { t.Log.Info(fmt.Sprintf("%s: waiting: %s", failure.Printable(t.path), busy)) })
+	return t.lock.Wait(t.ctx, func(busy error) {
+		t.Log.Info(fmt.Sprintf("%s: waiting: %s", failure.Printable(t.path), busy), failure.Fields(failure.Printable(t.path), 0, busy))
+	})
 }
 
 // sweep returns the areas that killed runs have left in a directory.

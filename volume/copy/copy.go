@@ -125,7 +125,8 @@ func (r *run) all() (done []Summary, err error) {
 	defer r.close()
 	for i := range r.Pairs {
 		if err := r.pair(&r.Pairs[i]); err != nil {
-			return nil, fmt.Errorf("copy %s to %s: %w", failure.Printable(r.Pairs[i].From), failure.Printable(r.Pairs[i].To), err)
+			from, to := failure.Printable(r.Pairs[i].From), failure.Printable(r.Pairs[i].To)
+			return nil, failure.About(to, err, fmt.Errorf("copy %s to %s: %w", from, to, err))
 		}
 	}
 	if err := r.unchanged(); err != nil {
@@ -133,7 +134,7 @@ func (r *run) all() (done []Summary, err error) {
 	}
 	for _, t := range r.targets {
 		if err := t.commit(); err != nil { // some of what was counted was not done
-			return done, fmt.Errorf("copy to %s: %w", failure.Printable(t.path), err)
+			return done, failure.About(failure.Printable(t.path), err, fmt.Errorf("copy to %s: %w", failure.Printable(t.path), err))
 		}
 		done = append(done, t.summary())
 	}

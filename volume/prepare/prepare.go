@@ -42,11 +42,13 @@ func Run(ctx context.Context, o Options) error {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	for _, p := range o.Paths {
-		j := &job{Path: p, Options: &o, start: time.Now()}
+		name, own := failure.Printable(p.Path), o
+		own.Log = o.Log.With(failure.Fields(name, 0, nil))
+		j := &job{Path: p, Options: &own, start: time.Now()}
 		err := j.all(ctx)
 		j.report(err)
 		if err != nil {
-			return err
+			return failure.About(name, err, err)
 		}
 	}
 	return nil

@@ -62,12 +62,15 @@ func (t *tally) changed() bool {
 // report logs a line for each kind of change, or that there was nothing to change. After an error, it logs what had
 // changed until then.
 func (j *job) report(failed error) {
-	be, took := "", words.Seconds(time.Since(j.start))
+	be, took := "", time.Since(j.start)
 	if j.DryRun {
 		be = "would be "
 	}
 	say := func(format string, args ...any) {
 		j.Log.Info(failure.Printable(j.Path.Path) + ": " + fmt.Sprintf(format, args...))
+	}
+	sayTimed := func(format string, args ...any) {
+		j.Log.Info(fmt.Sprintf("%s: %s, in %s", failure.Printable(j.Path.Path), fmt.Sprintf(format, args...), words.Seconds(took)), failure.Seconds(took))
 	}
 	if n := j.of(made); n > 0 {
 		noun, above := map[Kind]string{File: "file", Link: "link", Directory: "directory", Empty: "directory"}[j.Kind], ""
@@ -83,7 +86,7 @@ func (j *job) report(failed error) {
 		say("link %schanged to %s", be, failure.Printable(j.Target))
 	}
 	if n := j.of(removed); n > 0 {
-		say("%s %sremoved, in %s", words.Plural(n, "file"), be, took)
+		sayTimed("%s %sremoved", words.Plural(n, "file"), be)
 	}
 	files := words.Plural(j.of(looked), "file")
 	for k := owners; k <= labels; k++ {
@@ -94,7 +97,7 @@ func (j *job) report(failed error) {
 		if n := j.of(k); n == 1 && j.of(looked) == 1 {
 			say("%s %schanged%s", changeable[k], be, to)
 		} else if n > 0 {
-			say("%s of %d of %s %schanged%s, in %s", changeable[k], n, files, be, to, took)
+			sayTimed("%s of %d of %s %schanged%s", changeable[k], n, files, be, to)
 		}
 	}
 	if len(j.left) > 0 {
@@ -113,7 +116,7 @@ func (j *job) report(failed error) {
 	case j.of(skipped) > 0:
 		say("nothing to change: the directory itself is right")
 	case j.of(looked) > 1:
-		say("nothing to change in %s, in %s", files, took)
+		sayTimed("nothing to change in %s", files)
 	default:
 		say("nothing to change")
 	}
