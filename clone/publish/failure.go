@@ -18,6 +18,12 @@ func refuse(format string, args ...any) error {
 	return poll.Permanent(f)
 }
 
+// notLink refuses a link whose name something else has.
+func notLink(path string) error {
+	return poll.Permanent(failure.New(failure.Local, "%s is not a symbolic link", path).
+		WithHint("what is there is not replaced, nor with --replace: remove it, or give --link another name"))
+}
+
 // explain returns err as a failure that names the operation, the reason and a hint.
 func explain(doing string, err error) error {
 	var known *failure.Failure

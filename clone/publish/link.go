@@ -19,7 +19,7 @@ import (
 // flip gives the tree its name, and makes the link point to it.
 func (w *swap) flip() error {
 	if s, err := dirfd.Lstat(w.links, w.linkName); err == nil && s.Mode&unix.S_IFMT != unix.S_IFLNK {
-		return refuse("%s is not a symbolic link", w.options.linkPath())
+		return notLink(w.options.linkPath())
 	}
 	if err := w.clearNotes(); err != nil {
 		return err

@@ -182,7 +182,7 @@ func (p *place) findLinks(o Options) error {
 		return err
 	}
 	if s, err := dirfd.Lstat(p.links, p.linkName); err == nil && s.Mode&unix.S_IFMT != unix.S_IFLNK {
-		return refuse("%s is not a symbolic link", o.linkPath())
+		return notLink(o.linkPath())
 	}
 	return nil
 }
