@@ -14,7 +14,10 @@ import (
 func Status(status int) *Failure {
 	f := New(Unexpected, "status %d %s", status, http.StatusText(status))
 	switch {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusProxyAuthRequired:
+	case status == http.StatusProxyAuthRequired:
+		f.Class = Authentication
+		f.Hint = "the proxy needs a login: HTTP_PROXY and HTTPS_PROXY may have one, from a Secret"
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		f.Class = Authentication
 		f.Hint = "are the credentials right? give them with --token-file, or --user and --password-file"
 	case status == http.StatusBadRequest:
@@ -29,6 +32,9 @@ func Status(status int) *Failure {
 	f.Text = strings.TrimRight(f.Text, " ")
 	return f
 }
+
+// RedirectHint is the hint for a redirect that cannot be followed, or leads to a server that fails.
+const RedirectHint = "give the URL that the redirect leads to"
 
 // HTTP returns the failure of a request to host, as in [url.URL.Host], or of reading its
 // answer. It returns an error that [Of] recognizes unchanged.
@@ -52,7 +58,7 @@ func elsewhere(err error, host string, failed error) error {
 			return failed
 		}
 		f.Text = "redirected to another server: " + f.Text // not where to: it is the server's text, and may hold a token
-		f.Hint = "check the redirect itself with --no-redirect, or look where it leads"
+		f.Hint = RedirectHint
 	default:
 		return failed
 	}
@@ -86,7 +92,7 @@ func ofHTTP(err error) error {
 	case strings.Contains(text, "client conn could not be established"), strings.Contains(text, "readLoopPeekFailLocked"), // spoke before it was asked
 		strings.Contains(text, "malformed"), strings.Contains(text, "bad Content-Length"), strings.Contains(text, "transfer encoding"), strings.Contains(text, "http2: "),
 		strings.HasPrefix(text, "connection error: "), strings.HasPrefix(text, "stream error: "): // the names of HTTP/2's errors come after
-		return New(Unexpected, NotHTTP).WithHint("is it the right port? does the server expect TLS (https://) or HTTP/2 (--h2c)?")
+		return New(Unexpected, NotHTTP).WithHint("is it the right port? does the server expect TLS (https://)?")
 	}
 	f.Text = quoted().ReplaceAllString(f.Text, "…") // what the server sent, perhaps with a secret
 	return f

@@ -104,7 +104,10 @@ func MayRedirect(redirects int, from, to *url.URL) error {
 }
 
 // ErrNotEncrypted is the error of a redirect from https to http.
-var ErrNotEncrypted error = &failure.Failure{Class: failure.Unexpected, Text: "redirected from https to http, which is not encrypted", Elsewhere: true}
+var ErrNotEncrypted error = &failure.Failure{
+	Class: failure.Unexpected, Text: "redirected from https to http, which is not encrypted", Elsewhere: true,
+	Hint: failure.RedirectHint,
+}
 
 // IsPart returns whether the header of an answer with status 206 says that it begins at a byte of the content, which
 // has total bytes, or -1 if that is unknown.

@@ -145,13 +145,13 @@ func (o Options) checkRedirect(req *http.Request, via []*http.Request) error {
 // body to another server, for which it is not meant.
 var ErrBodyElsewhere error = &failure.Failure{
 	Class: failure.Unexpected, Text: "redirected to another server, which must not receive the request's body", Elsewhere: true,
-	Hint: "check the redirect itself with --no-redirect, or give the target that it leads to",
+	Hint: failure.RedirectHint,
 }
 
 // ErrRedirects is the error of a chain of redirects that is too long.
 var ErrRedirects error = &failure.Failure{
 	Class: failure.Unexpected, Text: fmt.Sprintf("redirected more than %d times", maxRedirects),
-	Hint: "the redirects probably form a loop; check the first one with --no-redirect",
+	Hint: "the redirects probably form a loop: give a URL that is not redirected",
 }
 
 // ErrMethodChanged is the error of a redirect that would turn a POST or PUT into a GET without the body, whose
@@ -160,7 +160,7 @@ var ErrMethodChanged = errors.New("redirected to another method")
 
 func methodChanged(status int) error {
 	f := failure.New(failure.Unexpected, "the server redirects the request (%d), which would drop its body", status)
-	f.Hint = "give the URL that it leads to"
+	f.Hint = failure.RedirectHint
 	f.Err, f.Elsewhere = ErrMethodChanged, true
 	return f
 }

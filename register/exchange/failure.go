@@ -3,7 +3,6 @@ package exchange
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
@@ -23,12 +22,12 @@ func (s *Server) Explain(doing, what string, err error) error {
 			text += s.said(&status.Answer)
 		}
 		last := &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: errors.New(text)}
-		return failure.WithHint(failure.About(s.Place(), f, fmt.Errorf("%s: %s: %w", s.Place(), doing, last)), hintOf(f, ended.Last))
+		return failure.WithHint(failure.About(s.Place(), f, fmt.Errorf("%s: %s: %w", s.Place(), doing, last)), f.Hint)
 	case errors.As(err, &status):
 		return s.Refusal(doing, what, &status.Answer)
 	}
 	f := failure.Of(err)
-	return failure.WithHint(failure.About(s.Place(), f, fmt.Errorf("%s: %s: %w", s.Place(), doing, textError{s.redact(f.Error()), err})), hintOf(f, err))
+	return failure.WithHint(failure.About(s.Place(), f, fmt.Errorf("%s: %s: %w", s.Place(), doing, textError{s.redact(f.Error()), err})), f.Hint)
 }
 
 // Refusal is the error of an answer that a retry would not change.
@@ -39,17 +38,6 @@ func (s *Server) Refusal(doing, what string, a *httpclient.Answer) error {
 		text = what + ": " + text
 	}
 	return failure.WithHint(failure.About(s.Place(), f, fmt.Errorf("%s: %s: %s", s.Place(), doing, text+s.said(a))), s.Hints[a.Status])
-}
-
-// hintOf returns the hint of f, the failure of err, in terms of flags that requests have.
-func hintOf(f *failure.Failure, err error) string {
-	switch {
-	case errors.Is(err, httpclient.ErrRedirects), errors.Is(err, httpclient.ErrBodyElsewhere), errors.Is(err, httpclient.ErrNotEncrypted), strings.Contains(f.Hint, "--no-redirect"):
-		return "give the URL that the redirect leads to"
-	case strings.Contains(f.Hint, "--h2c"):
-		return "is it the right port? does the server expect TLS (https://)?"
-	}
-	return f.Hint
 }
 
 // textError is err with a text without secrets.

@@ -64,11 +64,10 @@ func (t *report) summarise() {
 		return
 	}
 	text := fmt.Sprintf("%s: %s: %v, for %v, %d attempts", t.s.Place(), t.doing, t.failure, time.Since(t.start).Round(time.Second), t.attempts)
-	hint := hintOf(t.failure, t.failure)
-	if hint != "" {
-		text += "; " + hint
+	if t.failure.Hint != "" {
+		text += "; " + t.failure.Hint
 	}
-	t.s.Log.Info(text, failure.Fields("", time.Since(t.start), t.failure), failure.Advised(hint, ""))
+	t.s.Log.Info(text, failure.Fields("", time.Since(t.start), t.failure), failure.Advised(t.failure.Hint, ""))
 }
 
 // done logs that the call was answered, if an attempt at it had failed.

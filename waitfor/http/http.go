@@ -197,10 +197,22 @@ func (c *check) Check(ctx context.Context) error {
 	}
 	resp, err := httpclient.Do(req, c.client)
 	if err != nil {
-		return failure.HTTP(err, req.URL.Host)
+		return explain(failure.HTTP(err, req.URL.Host))
 	}
 	defer resp.Body.Close()
 	return c.judge(ctx, resp)
+}
+
+// explain returns err with a hint at the settings of a target, where there is one.
+func explain(err error) error {
+	f := failure.Of(err)
+	switch {
+	case strings.HasPrefix(f.Text, "redirected"):
+		return f.WithHint(strings.TrimPrefix(f.Hint+", or ", ", or ") + "check the redirect itself with --no-redirect")
+	case f.Text == failure.NotHTTP:
+		return f.WithHint(f.Hint + " or HTTP/2 without TLS (--h2c)?")
+	}
+	return err
 }
 
 // request returns the request. It reads the files again each time, since they rotate.
