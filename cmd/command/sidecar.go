@@ -146,6 +146,10 @@ func (s *sidecarFlags) webhook(e *env, names *resolver.Resolver, tls tlsconfig.O
 	if err != nil {
 		return nil, usagef("--webhook-url: %w", err)
 	}
+	if address.PasswordShown() {
+		return nil, usagef("--webhook-url: a password in the URL would show in the Pod's specification").
+			hint("refer to a file, as in https://user:${file:/secrets/password}@HOST/PATH, or use --webhook-user and --webhook-password-file")
+	}
 	tls.Insecure = tls.Insecure || s.tls.Insecure
 	tls.CAFile = cmp.Or(s.tls.CAFile, tls.CAFile)
 	w := &sidecar.Webhook{
@@ -186,8 +190,8 @@ func written(bytes func() int64) func() []sidecar.Family {
 	}
 }
 
-// stay looks, and looks again, as [sidecar.Run] does, until a signal comes. first, which ends at the deadline, limits
-// the first look only.
+// stay checks, and checks again, as [sidecar.Run] does, until a signal comes. first, which ends at the deadline, limits
+// the first check only.
 func (e *env) stay(first context.Context, o sidecar.Options, every time.Duration, look func(context.Context) (revision string, changed bool, err error)) error {
 	ctx, lift, cancel := e.afterFirst(first)
 	defer cancel(nil)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -193,6 +194,8 @@ func (s *k8sSidecar) webhook() error {
 	user, password := s.secret(s.userFile, "REQ_USERNAME"), s.secret(s.passFile, "REQ_PASSWORD")
 	if scheme, rest, ok := strings.Cut(address, "://"); ok && user != "" && password != "" {
 		address = scheme + "://" + user + ":" + password + "@" + rest
+	} else if u, err := url.Parse(address); err == nil && u.User != nil {
+		address = "${env:REQ_URL}" // the variable may come from a Secret
 	}
 	s.add("webhook-url", address)
 	method := cmp.Or(s.env.get("REQ_METHOD"), "GET")
