@@ -9,12 +9,12 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sys/unix"
 
 	"initbox/clone"
 	"initbox/internal/failure"
@@ -28,12 +28,12 @@ type execHook struct {
 	flag             string // without dashes
 	command          string // "" for none
 	timeout, backoff time.Duration
-	once             bool // even if it fails
-	runs             *sidecar.Runs
+	once             bool          // even if it fails
+	within           *sidecar.Hook // counts the runs before a tree is published
 }
 
 func (h *execHook) flags(flag, when string) []cli.Flag {
-	*h = execHook{flag: flag, timeout: 30 * time.Second, backoff: 3 * time.Second, runs: &sidecar.Runs{Name: flag}}
+	*h = execHook{flag: flag, timeout: 30 * time.Second, backoff: 3 * time.Second, within: &sidecar.Hook{Name: flag}}
 	return []cli.Flag{
 		textFlag(flag+"-command", "`PROGRAM` to run "+when+", without arguments or a shell, with the commit's id in GITSYNC_HASH", categoryHooks, &h.command),
 		durationFlag(flag+"-timeout", "deadline of one run of it", categoryHooks, &h.timeout),
@@ -80,11 +80,15 @@ func (h *execHook) run(ctx context.Context, e *env, dir, sha string) error {
 		e.log.Info(fmt.Sprintf("%s: done in %v", h.command, time.Since(start).Round(time.Millisecond)), failure.Seconds(time.Since(start)))
 		return nil
 	}
-	f := failure.New(failure.Unexpected, "run %s, the --%s-command: %v", h.command, h.flag, err)
+	hint := "its output is in the log"
 	if isAnyOf(err, exec.ErrNotFound, os.ErrNotExist, os.ErrPermission) {
-		return f.WithHint("the image of initbox has no other program, and no shell: is it on a volume, static, and executable?")
+		hint = "the image of initbox has no other program, and no shell: is it on a volume, static, and executable?"
 	}
-	return f.WithHint("its output is in the log")
+	err = failure.New(failure.Unexpected, "run %s, the --%s-command: %v", h.command, h.flag, err).WithHint(hint)
+	if h.once {
+		return poll.Permanent(err)
+	}
+	return err
 }
 
 // backgroundWait is how long a program may keep its output open in the background before it is left to itself.
@@ -119,27 +123,9 @@ func isAnyOf(err error, any ...error) bool {
 	return slices.ContainsFunc(any, func(one error) bool { return errors.Is(err, one) })
 }
 
-// until runs the program until it succeeds, or ctx ends.
-func (h *execHook) until(ctx context.Context, e *env, dir func() string, sha string) error {
-	logged := ""
-	for {
-		err := h.run(ctx, e, dir(), sha)
-		if err == nil || h.once || ctx.Err() != nil {
-			return err
-		}
-		if text := err.Error(); text != logged {
-			logged = text
-			e.log.Warn(fmt.Sprintf("%s; trying again in %v", text, h.backoff))
-		}
-		if poll.Sleep(ctx, h.backoff) != nil {
-			return fmt.Errorf("%w, and the last run failed: %w", context.Cause(ctx), err)
-		}
-	}
-}
-
-// after returns the hook of a sidecar that runs the program.
-func (h *execHook) after(e *env, dir func() string) sidecar.Hook {
-	return sidecar.Hook{Name: "exechook", Pause: h.backoff, Run: func(ctx context.Context, sha string) error {
+// after returns the hook that runs the program after a change.
+func (h *execHook) after(e *env, dir func() string) *sidecar.Hook {
+	return &sidecar.Hook{Name: h.flag, Pause: h.backoff, Run: func(ctx context.Context, sha string) error {
 		return h.run(ctx, e, dir(), sha)
 	}}
 }
@@ -149,21 +135,15 @@ type unpublished struct{ error }
 
 func (u unpublished) Unwrap() error { return u.error }
 
-// before returns what is to run before a tree is published, for [clone.Options]. A sidecar counts the runs.
+// before returns what is to run before a tree is published, for [clone.Options].
 func (h *execHook) before(e *env) func(ctx context.Context, dir, sha string) error {
 	if h.command == "" {
 		return nil
 	}
 	return func(ctx context.Context, dir, sha string) error {
 		err := h.run(ctx, e, dir, sha)
-		if ctx.Err() == nil {
-			h.runs.Add(err)
-		}
-		switch {
-		case err == nil || ctx.Err() != nil:
+		if h.within.Count(ctx, err); err == nil || ctx.Err() != nil || poll.IsPermanent(err) {
 			return err
-		case h.once:
-			return poll.Permanent(err)
 		}
 		return poll.After(h.backoff, unpublished{err})
 	}
@@ -173,13 +153,13 @@ func (h *execHook) before(e *env) func(ctx context.Context, dir, sha string) err
 func hookDir(o clone.Options) func() string { return o.Path }
 
 // wakeSignals are the values of --sync-on-signal: signals that nothing else uses here.
-var wakeSignals = map[string]syscall.Signal{"HUP": unix.SIGHUP, "USR1": unix.SIGUSR1, "USR2": unix.SIGUSR2}
+var wakeSignals = []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
 
 // parseWakeSignal returns the signal that has the name, with or without SIG, or the number.
 func parseWakeSignal(text string) (syscall.Signal, error) {
-	short := strings.TrimPrefix(strings.ToUpper(text), "SIG")
-	for name, s := range wakeSignals {
-		if short == name || text == fmt.Sprint(int(s)) {
+	_, named, _ := sidecar.SignalNamed(text)
+	for _, s := range wakeSignals {
+		if named == s || text == strconv.Itoa(int(s)) {
 			return s, nil
 		}
 	}
@@ -208,7 +188,7 @@ func wakeOn(ctx context.Context, text string) (<-chan struct{}, error) {
 			}
 			select {
 			case wake <- struct{}{}:
-			default: // it has not begun to look
+			default: // the last one is not handled yet
 			}
 		}
 	}()

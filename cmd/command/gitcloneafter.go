@@ -67,8 +67,8 @@ func (g *gitFlags) checkAfter(c *cli.Context) error {
 	return g.sidecar.check(c)
 }
 
-// checkOutside refuses files in the directory that becomes the tree and nothing else: each run, and each look of
-// --watch, would find it changed and clone again.
+// checkOutside refuses files in the directory that becomes the tree and nothing else: each run, and each check
+// of --watch, would find it changed and clone again.
 func (g *gitFlags) checkOutside(o clone.Options) error {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil || o.Link != "" { // the tree is then in a directory of its own
@@ -94,7 +94,7 @@ func (a aftermath) done(ctx context.Context, e *env, o clone.Options, r clone.Re
 		return err
 	}
 	if a.hook.command != "" {
-		if err := a.hook.until(ctx, e, hookDir(o), r.SHA); err != nil {
+		if err := a.hook.after(e, hookDir(o)).Until(ctx, e.log, r.SHA); err != nil {
 			return err
 		}
 	}
@@ -154,7 +154,7 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 		side.Hooks = append(side.Hooks, g.hook.after(e, hookDir(o)))
 	}
 	if g.hookBefore.command != "" {
-		side.Runs = g.hookBefore.runs
+		side.Hooks = append(side.Hooks, g.hookBefore.within)
 	}
 	if side.Wake, err = wakeOn(e.untilStopped, g.wakeSignal); err != nil {
 		return err

@@ -59,14 +59,14 @@ func TestDay(t *testing.T) {
 			wg.Go(func() {
 				seed := rand.New(rand.NewPCG(uint64(i), 3))
 				time.Sleep(time.Duration(seed.Int64N(int64(time.Second))))
-				hook := Hook{Name: "webhook", Run: func(_ context.Context, revision string) error {
+				hook := &Hook{Name: "webhook", Run: func(_ context.Context, revision string) error {
 					if away(deaf) {
 						return errors.New("connection refused")
 					}
 					told[i] = revision
 					return nil
 				}}
-				err := Run(ctx, Options{Hooks: []Hook{hook}, Rand: seed}, period, func(context.Context) (string, bool, error) {
+				err := Run(ctx, Options{Hooks: []*Hook{hook}, Rand: seed}, period, func(context.Context) (string, bool, error) {
 					mu.Lock()
 					defer mu.Unlock()
 					asked[int64(time.Since(start)/time.Second)]++

@@ -79,35 +79,30 @@ func encode(families []Family, accept string) (contentType, text string) {
 	return textMetrics, b.String()
 }
 
-// bounds are the upper bounds of the buckets of a look's duration, as both formats write them.
+// bounds are the upper bounds of the buckets of a check's duration, as both formats write them.
 var bounds = []string{"0.01", "0.05", "0.1", "0.5", "1.0", "5.0", "10.0", "30.0", "60.0", "300.0", "+Inf"}
 
-// The results of a look.
+// The results of a check.
 const (
 	changed   = "changed"
 	unchanged = "unchanged"
 	failed    = "failed"
 )
 
-// tally is what the metrics have of all looks so far.
+// tally is what the metrics have of all checks so far.
 type tally struct {
-	looks    map[string]int            // by result
-	early    int                       // failed attempts of looks that make several
-	seconds  map[string]float64        // likewise
-	within   []int                     // looks that took no longer than each of the bounds
-	failures map[string]int            // by class
-	hooks    map[string]map[string]int // runs, by name and result
+	looks    map[string]int     // checks, by result
+	early    int                // failed attempts of checks that make several
+	seconds  map[string]float64 // likewise
+	within   []int              // checks that took no longer than each of the bounds
+	failures map[string]int     // by class
 }
 
-func newTally(hooks ...Hook) tally {
-	t := tally{
+func newTally() tally {
+	return tally{
 		looks: map[string]int{changed: 0, unchanged: 0, failed: 0}, seconds: map[string]float64{},
-		within: make([]int, len(bounds)), failures: map[string]int{}, hooks: map[string]map[string]int{},
+		within: make([]int, len(bounds)), failures: map[string]int{},
 	}
-	for _, h := range hooks {
-		t.hooks[h.Name] = map[string]int{"success": 0, "error": 0}
-	}
-	return t
 }
 
 // attempts returns how many attempts had each result.
@@ -118,11 +113,11 @@ func (t *tally) attempts() map[string]int {
 }
 
 // runs returns the samples of the hooks' runs; label is the one that has the results.
-func (t *tally) runs(label string) (samples []Sample) {
-	for _, name := range slices.Sorted(maps.Keys(t.hooks)) {
-		for _, s := range Counts(label, t.hooks[name]) {
-			samples = append(samples, Sample{"", append([]string{"name", name}, s.Labels...), s.Value})
-		}
+func (l *loop) runs(label string) (samples []Sample) {
+	for _, h := range slices.SortedFunc(slices.Values(l.Hooks), func(a, b *Hook) int { return strings.Compare(a.Name, b.Name) }) {
+		samples = append(samples,
+			Sample{"", []string{"name", h.Name, label, "error"}, float64(h.failed.Load())},
+			Sample{"", []string{"name", h.Name, label, "success"}, float64(h.succeeded.Load())})
 	}
 	return samples
 }
@@ -154,9 +149,6 @@ func (l *loop) metrics() []Family {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.tally
-	if l.Runs != nil {
-		t.hooks[l.Runs.Name] = l.Runs.results()
-	}
 	var buckets []Sample
 	total := 0.0
 	for i, bound := range bounds {
@@ -170,7 +162,7 @@ func (l *loop) metrics() []Family {
 		{"initbox_build_info", "gauge", "The subcommand and the version of initbox.", []Sample{{Labels: []string{"command", l.Command, "version", l.Version}, Value: 1}}},
 		{"initbox_attempts_total", "counter", "Attempts to bring everything up to date, by result: changed, unchanged or failed.", Counts("result", t.attempts())},
 		{"initbox_failures_total", "counter", "Failed attempts and hooks, by class of the failure.", Counts("class", t.failures)},
-		{"initbox_hook_runs_total", "counter", "Calls of the webhook, signals and runs of programs, by name and result: success or error.", t.runs("result")},
+		{"initbox_hook_runs_total", "counter", "Calls of the webhook, signals and runs of programs, by name and result: success or error.", l.runs("result")},
 		{"initbox_attempt_duration_seconds", "histogram", "How long the attempts took.", buckets},
 	}
 	if !l.succeeded.IsZero() {
@@ -183,7 +175,7 @@ func (l *loop) metrics() []Family {
 	if l.GitSync {
 		all = append(all, l.gitSync()...)
 	}
-	return append(all, process()...)
+	return append(all, ofProcess()...)
 }
 
 // gitSync returns the metrics that git-sync has under their names there. Those of tokens and passwords for which
@@ -202,14 +194,14 @@ func (l *loop) gitSync() []Family {
 		{"git_sync_count_total", "counter", "Syncs by status: success, noop or error.", counts},
 		{"git_sync_duration_seconds", "summary", "How long syncs took, by status.", durations},
 		{"git_fetch_count_total", "counter", "Fetches.", Value(float64(l.tally.looks[changed]))},
-		{"git_sync_hook_run_count_total", "counter", "Calls of hooks, by name and status.", l.tally.runs("status")},
+		{"git_sync_hook_run_count_total", "counter", "Calls of hooks, by name and status.", l.runs("status")},
 	}
 }
 
 func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// process returns the metrics that Prometheus' clients have of their process, which proc(5) knows.
-func process() (all []Family) {
+// ofProcess returns the metrics that Prometheus' clients have of their process, which proc(5) knows.
+func ofProcess() (all []Family) {
 	const ticks = 100 // a second, as the kernel shows times to programs of all architectures
 	stat, _ := os.ReadFile("/proc/self/stat")
 	_, after, _ := strings.Cut(string(stat), ") ")

@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"os/exec"
 	"regexp"
@@ -22,14 +23,23 @@ func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		o := Options{Command: "test", Version: `1"\`, GitSync: true, Metrics: func() []Family {
+		o := Options{Command: "test", Version: `1"\`, GitSync: true, Log: slog.New(slog.DiscardHandler), Metrics: func() []Family {
 			return []Family{{"initbox_received_bytes_total", "counter", "Bytes.", Value(1 << 40)}, {"initbox_none", "gauge", "Nothing.", nil}}
 		}}
-		webhook, program := Hook{Name: "webhook"}, Hook{Name: "exechook"}
-		l := &loop{Options: o, every: time.Minute, tally: newTally(webhook, program)}
-		l.count(program, errors.New("exit status 1"))
-		l.count(program, nil)
-		l.count(program, nil)
+		runs := []error{errors.New("exit status 1"), nil, nil}
+		program := &Hook{Name: "exechook", Pause: time.Nanosecond, Run: func(context.Context, string) (err error) {
+			err, runs = runs[0], runs[1:]
+			return err
+		}}
+		o.Hooks = []*Hook{{Name: "webhook"}, program}
+		l := &loop{Options: o, every: time.Minute, tally: newTally()}
+		inbox := make(chan string)
+		go l.serve(ctx, program, inbox)
+		for range 2 { // an error and a success, and another success
+			inbox <- "c0ffee"
+			time.Sleep(time.Microsecond)
+			synctest.Wait()
+		}
 		results := []error{nil, nil, syscall.ECONNREFUSED, &poll.Error{Cause: context.DeadlineExceeded, Last: syscall.ECONNREFUSED}, errors.New("odd"), nil, errors.New("stopped")}
 		for i, err := range results {
 			l.look = func(context.Context) (string, bool, error) {

@@ -37,7 +37,7 @@ func TestProbeAddress(t *testing.T) {
 	}
 }
 
-// TestFile pins that the file is there once the first look has succeeded, and gone at the end.
+// TestFile pins that the file is there once the first check has succeeded, and gone at the end.
 func TestFile(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "ready")

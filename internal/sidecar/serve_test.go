@@ -35,7 +35,7 @@ func request(t *testing.T, method, address string, header http.Header) (string, 
 	return resp.Status[:4] + strings.TrimSpace(string(body)), resp.Header
 }
 
-// TestPort pins what the port answers before the first success, after it, and when looks fail, and that it is at its
+// TestPort pins what the port answers before the first success, after it, and when checks fail, and that it is at its
 // address only.
 func TestPort(t *testing.T) {
 	t.Parallel()

@@ -1,14 +1,14 @@
 // Package sidecar is what sidecars share: the port with the kubelet's probes and the metrics, the file and the hooks
-// that notify other containers of a change, and the loop that looks for changes until a signal comes.
+// that notify other containers of a change, and the loop that checks for changes until a signal comes.
 //
 //	err := sidecar.Run(ctx, sidecar.Options{HTTP: ":8080", Touch: "/shared/changed", Log: log}, time.Minute,
 //		func(ctx context.Context) (revision string, changed bool, err error) { … })
 //
-// Run looks at once, and again after the time given or when [Options.Wake] has a value. The port answers
+// Run checks at once, and again after the time given or when [Options.Wake] has a value. The port answers
 //
-//	/startupz, /readyz, /   200 once the first look has succeeded
-//	/livez                  503 if a look does not end
-//	/healthz                503 if looks fail, or the last success is long ago; the answer says why
+//	/startupz, /readyz, /   200 once the first check has succeeded
+//	/livez                  503 if a check does not end
+//	/healthz                503 if checks fail, or the last success is long ago; the answer says why
 //	/metrics                the metrics, in the text format of Prometheus or as OpenMetrics
 package sidecar
 
@@ -42,56 +42,55 @@ const WritableHint = "is the volume mounted, writable by this user and not full?
 type Options struct {
 	Command, Version string // of the program, for the metrics
 
-	HTTP  string // the address of the port for probes and metrics, from [Address]; "" for none
-	File  string // that exists once the first look has succeeded; "" for none
-	Touch string // the file that is written after each change; "" for none
-	Hooks []Hook // that notify others after the first look, and after each change
-	Runs  *Runs  // of a program that is part of a look; nil for none
-	Quiet bool   // the hooks do not run after the first look: others read the files when they start
+	HTTP  string  // the address of the port for probes and metrics, from [Address]; "" for none
+	File  string  // that exists once the first check has succeeded; "" for none
+	Touch string  // the file that is written after each change; "" for none
+	Hooks []*Hook // that notify others after the first check, and after each change
+	Quiet bool    // the hooks do not run after the first check: others read the files when they start
 
-	// Started, if set, is called when the first look has succeeded, before other containers are notified of it.
+	// Started, if set, is called when the first check has succeeded, before other containers are notified of it.
 	Started func()
-	Wake    <-chan struct{}      // has a value when the next look should come at once; nil for never
-	Pause   func() time.Duration // until the next look, 0 for none; nil for the same time always, and a shorter one after failures
-	Health  func() error         // why it is not healthy, besides failed looks; nil for never
+	Wake    <-chan struct{}      // has a value when the next check should come at once; nil for never
+	Pause   func() time.Duration // until the next check, 0 for none; nil for the same time always, and a shorter one after failures
+	Health  func() error         // why it is not healthy, besides failed checks; nil for never
 	Metrics func() []Family      // besides those that all have; nil for none
-	Rand    *rand.Rand           // spreads the looks, so that many sidecars do not ask in step; nil does not
+	Rand    *rand.Rand           // spreads the checks, so that many sidecars do not ask in step; nil does not
 	Secret  bool                 // the revision is a sum of secrets, which might be guessed from it: the metrics, which all may read, do not have it
 	GitSync bool                 // the port also has git-sync's names for metrics, and its answer for all other paths
 	Log     *slog.Logger         // nil discards
 }
 
-// grace is how long looks may fail before /healthz says so. A cluster's control plane may be away as long while it is
+// grace is how long checks may fail before /healthz says so. A cluster's control plane may be away as long while it is
 // upgraded.
 const grace = 30 * time.Second
 
-// periods is how many looks may be missing before /healthz says so.
+// periods is how many checks may be missing before /healthz says so.
 const periods = 3
 
-// spread is the part of the time until the next look by which that may come earlier or later.
+// spread is the part of the time until the next check by which that may come earlier or later.
 const spread = 0.1
 
-// longest is how long a look after the first may take before /livez says that it hangs. A clone may take half of it.
+// longest is how long a check after the first may take before /livez says that it hangs. A clone may take half of it.
 const longest = time.Hour
 
-// shortPause is the longest time before a failed look, or hook, is tried again. It doubles with each failure, up to the
-// time between looks, so that a server that returns is not met by all sidecars of a cluster at once.
+// shortPause is the longest time before a failed check, or hook, is tried again. It doubles with each failure, up to
+// the time between checks, so that a server that returns is not met by all sidecars of a cluster at once.
 const (
 	shortPause   = 10 * time.Second
 	maxDoublings = 10
 )
 
-// Run looks at once, and then each time that the duration every has passed, until ctx ends. A look returns what the
-// files are now, for the webhook, and whether it has changed any. An error of the first look, or of what must be done
-// after it, is returned; later ones are logged and retried. Run returns nil if ctx ends after the first look.
+// Run checks at once, and then each time that the duration every has passed, until ctx ends. A check returns what the
+// files are now, for the webhook, and whether it has changed any. An error of the first check, or of what must be done
+// after it, is returned; later ones are logged and retried. Run returns nil if ctx ends after the first check.
 //
-// A change is followed by the touched file and the hooks. Each hook runs until it succeeds, beside the looks. All run
-// after the first look, too, even if it has changed nothing: an earlier run may have been killed before its hooks ran.
+// A change is followed by the touched file and the hooks. Each hook runs until it succeeds, beside the checks. All run
+// after the first check, too, even if it has changed nothing: an earlier run may have been killed before its hooks ran.
 func Run(ctx context.Context, o Options, every time.Duration, look func(ctx context.Context) (revision string, changed bool, err error)) error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &loop{Options: o, every: every, look: look, tally: newTally(o.Hooks...)}
+	l := &loop{Options: o, every: every, look: look, tally: newTally()}
 	file := readyFile(o.File)
 	if err := file.clear(); err != nil {
 		return err
@@ -129,7 +128,7 @@ func Run(ctx context.Context, o Options, every time.Duration, look func(ctx cont
 			return nil
 		}
 		if err := l.once(ctx); ctx.Err() == nil {
-			l.logged = l.warn(err, l.logged, l.pause())
+			l.logged = warn(l.Log, err, l.logged, l.pause())
 		}
 	}
 }
@@ -141,22 +140,22 @@ type loop struct {
 	look    func(context.Context) (string, bool, error)
 	pending bool   // the file was not touched since the last change
 	news    bool   // the hooks were not told of the last change
-	fails   int    // of looks, without a success between them
+	fails   int    // of checks, without a success between them
 	logged  string // the last warning
 
 	mu        sync.Mutex
 	ready     bool
 	revision  string
-	began     time.Time // when the look that is under way began; zero between looks
-	succeeded time.Time // when a look last did
+	began     time.Time // when the check that is under way began; zero between checks
+	succeeded time.Time // when a check last did
 	period    time.Duration
-	err       error     // of the last look
-	early     error     // of the last attempt of the look that is under way
+	err       error     // of the last check
+	early     error     // of the last attempt of the check that is under way
 	failing   time.Time // when the first error after that came
 	tally     tally
 }
 
-// once looks, and touches the file.
+// once checks, and touches the file.
 func (l *loop) once(ctx context.Context) error {
 	start := time.Now()
 	l.mu.Lock()
@@ -202,7 +201,7 @@ func (l *loop) once(ctx context.Context) error {
 	return err
 }
 
-// failed notes a failed attempt of a look that makes several, as the first does.
+// failed notes a failed attempt of a check that makes several, as the first does.
 func (l *loop) failed(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,7 +210,7 @@ func (l *loop) failed(err error) {
 	l.tally.failures[class(err)]++
 }
 
-// After marks an error of a look with the time until the next one, in place of that after other failed looks.
+// After marks an error of a check with the time until the next one, in place of that after other failed checks.
 func After(pause time.Duration, err error) error { return &laterError{err, pause} }
 
 type laterError struct {
@@ -223,7 +222,7 @@ func (e *laterError) Unwrap() error { return e.error }
 
 // warn logs an error unless logged, the text of the one before, is the same. It returns the text. A pause of zero means
 // that it is not tried again.
-func (l *loop) warn(err error, logged string, pause time.Duration) string {
+func warn(log *slog.Logger, err error, logged string, pause time.Duration) string {
 	if err == nil {
 		return ""
 	}
@@ -243,12 +242,12 @@ func (l *loop) warn(err error, logged string, pause time.Duration) string {
 		if hint != "" {
 			text += "; hint: " + hint
 		}
-		l.Log.Warn(text, failure.Fields("", 0, err), failure.Advised(hint, role))
+		log.Warn(text, failure.Fields("", 0, err), failure.Advised(hint, role))
 	}
 	return key
 }
 
-// pause returns the longest time until the next look; 0 for any.
+// pause returns the longest time until the next check; 0 for any.
 func (l *loop) pause() time.Duration {
 	switch {
 	case l.Pause != nil:
@@ -287,7 +286,7 @@ func (l *loop) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// notReady returns why the first look has not succeeded.
+// notReady returns why the first check has not succeeded.
 func (l *loop) notReady() error {
 	if l.early == nil {
 		return errors.New("not ready")
@@ -305,7 +304,7 @@ func (l *loop) unready() error {
 	return nil
 }
 
-// stuck returns why /livez is to fail, or nil. The first look ends at the deadline.
+// stuck returns why /livez is to fail, or nil. The first check ends at the deadline.
 func (l *loop) stuck() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

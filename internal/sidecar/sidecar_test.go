@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -21,13 +22,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"initbox/internal/failure"
 	"initbox/internal/httpclient"
 	"initbox/internal/poll"
 	"initbox/internal/resolver"
 	"initbox/internal/secret"
 )
 
-// TestRun pins when the loop looks: at once, after each period, earlier when it is woken or has failed, and that it
+// TestRun pins when the loop checks: at once, after each period, earlier when it is woken or has failed, and that it
 // ends without an error when it is stopped.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -85,8 +87,8 @@ func TestRunFirst(t *testing.T) {
 	}
 }
 
-// TestNotReadyWhy pins that the port says why the first look has not succeeded yet, which tries several times, and that
-// the metrics count its attempts.
+// TestNotReadyWhy pins that the port says why the first check has not succeeded yet, which tries several times, and
+// that the metrics count its attempts.
 func TestNotReadyWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &loop{every: time.Minute, tally: newTally()}
@@ -212,7 +214,7 @@ func TestUnhealthy(t *testing.T) {
 	})
 }
 
-// TestStuck pins that /livez fails while a look other than the first does not end.
+// TestStuck pins that /livez fails while a check other than the first does not end.
 func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &loop{tally: newTally()}
@@ -232,7 +234,7 @@ func TestStuck(t *testing.T) {
 	})
 }
 
-// TestPause pins that a program may say how long it is until the next look, and that there may be none.
+// TestPause pins that a program may say how long it is until the next check, and that there may be none.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
@@ -281,7 +283,7 @@ func TestWebhook(t *testing.T) {
 		Success:     success, Names: new(resolver.Resolver), Log: logger,
 	}
 	looks, after := 0, 0
-	err = Run(ctx, Options{Hooks: []Hook{hook.Hook()}, Log: logger}, 50*time.Millisecond, func(context.Context) (string, bool, error) {
+	err = Run(ctx, Options{Hooks: []*Hook{hook.Hook()}, Log: logger}, 50*time.Millisecond, func(context.Context) (string, bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(got) == 2 {
@@ -305,8 +307,89 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// TestHooks pins which revisions hooks run for and when: after the first look, even if it has changed nothing, and
-// after each change; again after a failure, which holds up neither the looks nor the other hooks; and for the newest
+// TestWebhookHints pins that the hints name flags that sidecars have.
+func TestWebhookHints(t *testing.T) {
+	t.Parallel()
+	encrypted := httptest.NewUnstartedServer(http.NotFoundHandler())
+	encrypted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	encrypted.StartTLS()
+	defer encrypted.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if status, err := strconv.Atoi(r.URL.Path[1:]); err == nil {
+			w.WriteHeader(status)
+		} else if r.URL.Path == "/loop" {
+			http.Redirect(w, r, "/loop", http.StatusTemporaryRedirect)
+		} else {
+			http.Redirect(w, r, encrypted.URL, map[string]int{"/found": http.StatusFound, "/temporary": http.StatusTemporaryRedirect}[r.URL.Path])
+		}
+	}))
+	defer server.Close()
+	success, _ := httpclient.ParseStatuses("200-299")
+	const login, path, redirect = "are the credentials right? give them with --webhook-user and --webhook-password-file, or --webhook-header-file",
+		"is the path right, and does --webhook-success-status list this status?", "give the URL that the redirect leads to"
+	for to, want := range map[string]string{
+		server.URL + "/401": login, server.URL + "/403": login, server.URL + "/404": path, server.URL + "/304": path,
+		server.URL + "/500": "the server failed: look at its log", server.URL + "/407": "the proxy needs a login: HTTP_PROXY and HTTPS_PROXY may have one, from a Secret",
+		server.URL + "/found": redirect, server.URL + "/temporary": redirect, server.URL + "/loop": "the redirects probably form a loop: give a URL that is not redirected",
+		encrypted.URL: "give the authority's certificate with --webhook-ca-file",
+	} {
+		address, err := secret.ParseURL(to, os.Getenv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hook := &Webhook{URL: address, Method: "POST", Body: "x", Timeout: 10 * time.Second, Once: true, Success: success, Names: new(resolver.Resolver), Log: slog.New(slog.DiscardHandler)}
+		if err := hook.Call(t.Context(), ""); err == nil || failure.Hint(err) != want {
+			t.Errorf("%s: %v: hint %q, want %q", to, err, failure.Hint(err), want)
+		}
+	}
+}
+
+// TestUntil pins that a hook runs until it succeeds, and that its last failure is reported if the time is over.
+func TestUntil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		h := &Hook{Pause: 3 * time.Second, Run: func(ctx context.Context, _ string) error {
+			if runs++; runs < 4 {
+				return failure.New(failure.Unexpected, "exit status 3").WithHint("look at its output")
+			}
+			return poll.Sleep(ctx, time.Second)
+		}}
+		var log bytes.Buffer
+		logger, start := slog.New(slog.NewTextHandler(&log, nil)), time.Now()
+		if err := h.Until(t.Context(), logger, "r1"); err != nil || time.Since(start) != 10*time.Second || h.failed.Load() != 3 || h.succeeded.Load() != 1 {
+			t.Errorf("%v after %v, %d failures", err, time.Since(start), h.failed.Load())
+		}
+		if n := strings.Count(log.String(), "exit status 3; trying again in 3s; hint: look at its output"); n != 1 {
+			t.Errorf("%d lines, want 1: %s", n, &log)
+		}
+		for wait, want := range map[time.Duration]string{
+			// Between two runs, and during one.
+			5 * time.Second:         "context deadline exceeded after 5s and 2 attempts: exit status 3",
+			9500 * time.Millisecond: "context deadline exceeded after 9.5s and 4 attempts: exit status 3",
+		} {
+			runs = 0
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			err := h.Until(ctx, logger, "r1")
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) || err.Error() != want || failure.Hint(err) != "look at its output" {
+				t.Errorf("%v, want %s", err, want)
+			}
+		}
+		runs = 4
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := h.Until(ctx, logger, "r1"); err != context.DeadlineExceeded {
+			t.Errorf("%v, want that of the run", err)
+		}
+		h.Run = func(context.Context, string) error { return poll.Permanent(errors.New("not permitted")) }
+		if err := h.Until(t.Context(), logger, "r1"); !poll.IsPermanent(err) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHooks pins which revisions hooks run for and when: after the first check, even if it has changed nothing, and
+// after each change; again after a failure, which holds up neither the checks nor the other hooks; and for the newest
 // revision only.
 func TestHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -314,7 +397,7 @@ func TestHooks(t *testing.T) {
 		start := time.Now()
 		since := func() string { return time.Since(start).String() }
 		var broken, good, stubborn, looks []string
-		l := Options{Hooks: []Hook{
+		l := Options{Hooks: []*Hook{
 			{Name: "broken", Run: func(_ context.Context, revision string) error {
 				broken = append(broken, revision+" "+since())
 				if len(broken) < 5 {
@@ -365,12 +448,12 @@ func TestQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var told []string
-		hook := Hook{Name: "hook", Run: func(_ context.Context, revision string) error {
+		hook := &Hook{Name: "hook", Run: func(_ context.Context, revision string) error {
 			told = append(told, revision)
 			return nil
 		}}
 		looks := 0
-		err := Run(ctx, Options{Hooks: []Hook{hook}, Quiet: true}, time.Minute, func(context.Context) (string, bool, error) {
+		err := Run(ctx, Options{Hooks: []*Hook{hook}, Quiet: true}, time.Minute, func(context.Context) (string, bool, error) {
 			synctest.Wait()
 			if looks++; looks == 4 {
 				cancel()
@@ -390,7 +473,7 @@ func TestWarnings(t *testing.T) {
 	logged := ""
 	for i, last := range []error{syscall.ECONNREFUSED, syscall.ECONNREFUSED, syscall.ECONNRESET} {
 		err := &poll.Error{Attempts: i + 7, Waited: time.Duration(i) * time.Second, Cause: context.DeadlineExceeded, Last: last}
-		logged = l.warn(fmt.Errorf("call the webhook: %w", err), logged, time.Second)
+		logged = warn(l.Log, fmt.Errorf("call the webhook: %w", err), logged, time.Second)
 	}
 	if got := strings.Count(log.String(), "call the webhook"); got != 2 {
 		t.Errorf("%d lines, want 2:\n%s", got, &log)

@@ -23,6 +23,14 @@ var signals = map[string]syscall.Signal{
 	"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT,
 }
 
+// SignalNamed returns the signal of that name, with or without SIG in front of it, if it is one of those with which
+// programs are asked to read their files again, and its name without SIG.
+func SignalNamed(text string) (name string, signal syscall.Signal, known bool) {
+	name = strings.TrimPrefix(strings.ToUpper(text), "SIG")
+	signal, known = signals[name]
+	return name, signal, known
+}
+
 // Signal is a signal for a process after a change. The Pod's containers must share a process namespace.
 type Signal struct {
 	name    string // as in HUP
@@ -33,8 +41,7 @@ type Signal struct {
 // ParseSignal reads NAME:PROCESS, as in HUP:nginx. Its error says what is wanted.
 func ParseSignal(text string) (*Signal, error) {
 	name, process, _ := strings.Cut(text, ":")
-	name = strings.TrimPrefix(strings.ToUpper(name), "SIG")
-	signal, known := signals[name]
+	name, signal, known := SignalNamed(name)
 	if !known || process == "" || strings.Contains(process, "/") {
 		return nil, errors.New("want NAME:PROCESS, a signal and the name of a program, as in HUP:nginx")
 	}
@@ -43,8 +50,8 @@ func ParseSignal(text string) (*Signal, error) {
 
 // Hook returns the hook that sends it. A failure is permanent: neither the capabilities of this container nor what it
 // sees of the Pod can change, and a process that starts later reads the files then.
-func (s *Signal) Hook(log *slog.Logger) Hook {
-	return Hook{Name: "signal", Run: func(context.Context, string) error { return poll.Permanent(s.Send(log)) }}
+func (s *Signal) Hook(log *slog.Logger) *Hook {
+	return &Hook{Name: "signal", Run: func(context.Context, string) error { return poll.Permanent(s.Send(log)) }}
 }
 
 // find returns the processes of the program, without those that one of them has started: a server tells its workers.

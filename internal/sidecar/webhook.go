@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"initbox/internal/dial"
@@ -42,8 +43,8 @@ type Webhook struct {
 const tries = 5
 
 // Hook returns the hook that calls it.
-func (w *Webhook) Hook() Hook {
-	return Hook{Name: "webhook", Run: func(ctx context.Context, revision string) error {
+func (w *Webhook) Hook() *Hook {
+	return &Hook{Name: "webhook", Run: func(ctx context.Context, revision string) error {
 		limit, cancel := context.WithTimeout(ctx, tries*w.Timeout)
 		defer cancel()
 		err := w.Call(limit, revision)
@@ -98,16 +99,34 @@ func (w *Webhook) Call(ctx context.Context, revision string) error {
 // explain returns an error that says what was being done, and why it failed, without the secrets that the URL refers
 // to.
 func (w *Webhook) explain(err error) error {
-	var ended *poll.Error
-	var status *httpclient.StatusError
-	switch {
-	case errors.As(err, &ended) && ended.Last != nil:
-		f := failure.Of(ended.Last)
-		err = &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: f}
-		return failure.WithHint(fmt.Errorf("%s: call the webhook: %w", w.URL, err), f.Hint)
-	case errors.As(err, &status) && status.Status < http.StatusInternalServerError:
-		return failure.WithHint(fmt.Errorf("%s: call the webhook: %s", w.URL, failure.Status(status.Status).Text), "is the path right, and does --webhook-success-status list this status?")
-	}
 	f := failure.Of(err)
-	return failure.WithHint(fmt.Errorf("%s: call the webhook: %w", w.URL, f), f.Hint)
+	if status, final := errors.AsType[*httpclient.StatusError](err); final {
+		f = failure.Status(status.Status)
+		f.Err = status
+	}
+	why := error(f)
+	if ended, ok := errors.AsType[*poll.Error](err); ok && ended.Last != nil {
+		f = failure.Of(ended.Last)
+		why = &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: f}
+	}
+	return failure.WithHint(failure.About(w.URL.String(), f, fmt.Errorf("%s: call the webhook: %w", w.URL, why)), webhookHint(f))
+}
+
+// webhookFlags replaces what hints say of flags that the webhook does not have.
+var webhookFlags = strings.NewReplacer(
+	"--ca-file", "--webhook-ca-file",
+	", or give the expected one with --server-name", "",
+	"see --cert-file and --key-file", "the webhook is called without one",
+)
+
+// webhookHint returns the hint of f in terms of the flags for the webhook.
+func webhookHint(f *failure.Failure) string {
+	status, answered := errors.AsType[*httpclient.StatusError](f)
+	switch {
+	case !answered || status.Status >= http.StatusInternalServerError || status.Status == http.StatusProxyAuthRequired:
+		return webhookFlags.Replace(f.Hint)
+	case f.Class == failure.Authentication:
+		return "are the credentials right? give them with --webhook-user and --webhook-password-file, or --webhook-header-file"
+	}
+	return "is the path right, and does --webhook-success-status list this status?"
 }
