@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +19,7 @@ import (
 	"initbox/clone"
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/process"
 	"initbox/internal/sidecar"
 )
 
@@ -52,36 +53,25 @@ func (h *execHook) check(c *cli.Context) error {
 	return unreplaced("--"+h.flag+"-command", h.command)
 }
 
-// run runs the program in dir, and ends it, with the programs that it has started, after the timeout or with ctx. What
-// it prints is logged nowhere else than on stderr.
+// run runs the program in dir. What it prints is logged nowhere else than on stderr.
 func (h *execHook) run(ctx context.Context, e *env, dir, sha string) error {
-	limit, cancel := context.WithTimeout(ctx, h.timeout)
-	defer cancel()
 	start := time.Now()
-	cmd := exec.CommandContext(limit, h.command)
-	output, printed, err := follow(e.stderr)
-	if err != nil {
-		return err
-	}
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, output, output
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PWD=") }), "GITSYNC_HASH="+sha)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	err = cmd.Run()
-	output.Close()
-	printed()
+	err := process.Run(ctx, process.Program{
+		Path: h.command, Dir: dir, Timeout: h.timeout, Output: e.stderr, Log: e.log,
+		Env: append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PWD=") }), "GITSYNC_HASH="+sha),
+	})
 	switch {
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case limit.Err() != nil:
-		err = fmt.Errorf("timed out after %v", h.timeout)
-	}
-	if err == nil {
+		return err
+	case err == nil:
 		e.log.Info(fmt.Sprintf("%s: done in %v", h.command, time.Since(start).Round(time.Millisecond)), failure.Seconds(time.Since(start)))
 		return nil
 	}
 	hint := "its output is in the log"
-	if isAnyOf(err, exec.ErrNotFound, os.ErrNotExist, os.ErrPermission) {
+	switch {
+	case errors.Is(err, syscall.ENOEXEC):
+		hint = "a script needs a first line such as #!/bin/sh, and a program must be built for this machine, linux/" + runtime.GOARCH
+	case isAnyOf(err, exec.ErrNotFound, os.ErrNotExist, os.ErrPermission):
 		hint = "the image of initbox has no other program, and no shell: is it on a volume, static, and executable?"
 	}
 	err = failure.New(failure.Unexpected, "run %s, the --%s-command: %v", h.command, h.flag, err).WithHint(hint)
@@ -89,34 +79,6 @@ func (h *execHook) run(ctx context.Context, e *env, dir, sha string) error {
 		return poll.Permanent(err)
 	}
 	return err
-}
-
-// backgroundWait is how long a program may keep its output open in the background before it is left to itself.
-const backgroundWait = time.Second
-
-// follow returns a file whose content goes to w until all programs have closed it, and a function that waits for that,
-// but not long: one in the background may have it open.
-func follow(w io.Writer) (output *os.File, wait func(), err error) {
-	from, output, err := os.Pipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer from.Close()
-		io.Copy(w, from)
-		io.Copy(io.Discard, from) // w has failed, which must not end the program
-	}()
-	wait = func() {
-		limit, cancel := context.WithTimeout(context.Background(), backgroundWait)
-		defer cancel()
-		select {
-		case <-done:
-		case <-limit.Done():
-		}
-	}
-	return output, wait, nil
 }
 
 func isAnyOf(err error, any ...error) bool {

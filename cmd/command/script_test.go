@@ -119,7 +119,7 @@ type scriptKey struct{}
 // script is what the commands know of one script.
 type script struct {
 	servers   map[string]*server
-	processes map[string]*process
+	processes map[string]*background
 	shared    *sharedDatabases
 	took      time.Duration // of the last command run by status, or end
 }
@@ -129,7 +129,7 @@ func scriptOf(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).
 // setupScript gives every script certificates in pki/, a termination log, and a deadline, so that a wait that does not
 // end as it should fails soon.
 func setupScript(e *testscript.Env, shared *sharedDatabases) error {
-	e.Values[scriptKey{}] = &script{servers: map[string]*server{}, processes: map[string]*process{}, shared: shared}
+	e.Values[scriptKey{}] = &script{servers: map[string]*server{}, processes: map[string]*background{}, shared: shared}
 	e.Setenv("INITBOX_TERMINATION_LOG", filepath.Join(e.WorkDir, "termination-log"))
 	e.Setenv("INITBOX_TIMEOUT", "40s")
 	e.Setenv("SCRIPT_TEST", "1") // see TestMain
@@ -202,8 +202,8 @@ func parseScriptDuration(ts *testscript.TestScript, text string) time.Duration {
 	return d
 }
 
-// process is one started by begin.
-type process struct {
+// background is a process started by begin.
+type background struct {
 	cmd      *exec.Cmd
 	stdout   bytes.Buffer
 	stderr   transcript
@@ -247,7 +247,7 @@ func cmdBegin(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	path, err := exec.LookPath(args[1])
 	ts.Check(err)
-	p := &process{cmd: exec.Command(path, args[2:]...), exited: make(chan struct{})}
+	p := &background{cmd: exec.Command(path, args[2:]...), exited: make(chan struct{})}
 	p.cmd.Args[0] = args[1]
 	p.cmd.Dir = ts.MkAbs(".")
 	for _, name := range []string{"PATH", "KUBECONFIG", "WORK", "SCRIPT_TEST", "HOME", "INITBOX_TERMINATION_LOG", "INITBOX_TIMEOUT", "INITBOX_LOG_FORMAT", "INITBOX_TARGETS", "PASSWORD", "POD_NAME", "POD_NAMESPACE", "POD_UID", "POD_IP", "GOCOVERDIR", "GORACE"} {
@@ -279,7 +279,7 @@ func cmdAwaits(ts *testscript.TestScript, neg bool, args []string) {
 	scriptOf(ts).process(ts, args[0]).await(ts, re)
 }
 
-func (s *script) process(ts *testscript.TestScript, name string) *process {
+func (s *script) process(ts *testscript.TestScript, name string) *background {
 	p := s.processes[name]
 	if p == nil {
 		ts.Fatalf("no process was begun as %s", name)
@@ -287,7 +287,7 @@ func (s *script) process(ts *testscript.TestScript, name string) *process {
 	return p
 }
 
-func (p *process) await(ts *testscript.TestScript, re *regexp.Regexp) {
+func (p *background) await(ts *testscript.TestScript, re *regexp.Regexp) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	for {

@@ -123,6 +123,8 @@ func TestOnePlace(t *testing.T) {
 		{"os", "WriteFile", []string{"internal/atomicfile/"}},
 		{"os", "Rename", []string{"internal/atomicfile/"}},
 		{"unix", "EINTR", []string{"internal/dirfd/"}},
+		{"exec", "Command", []string{"cmd/release/", plugin + "/"}},
+		{"exec", "CommandContext", []string{"internal/process/", "cmd/release/", plugin + "/"}}, // which removes the orphans that have ended
 		{"os", "Stdin", []string{"cmd/"}},
 		{"os", "Stdout", []string{"cmd/"}},
 		{"os", "Stderr", []string{"cmd/"}},
@@ -180,7 +182,7 @@ func TestSystemCalls(t *testing.T) {
 	allowed := []struct{ place, names, reason string }{
 		{"internal/dirfd/", "", "all"},
 		{"cmd/command/chain.go", "Exec", "runs the command after --, instead of this process"},
-		{"cmd/command/exechook.go", "SysProcAttr Kill", "ends a program together with those that it has started"},
+		{"internal/process/", "SysProcAttr Kill Wait4", "ends a program together with those that it has started, and removes orphans that have ended"},
 		{"clone/local/", "Mmap Munmap Madvise", "maps the index of a pack, from an open file"},
 		{"internal/inpod/", "Stat Statfs Access", "asks what a volume is like, and whether it can be written"},
 		{"internal/perm/", "CapUserHeader CapUserData Capget", "asks for the capabilities of this process, for a hint"},

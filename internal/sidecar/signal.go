@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/process"
 	"initbox/internal/words"
 )
 
@@ -55,69 +57,55 @@ func (s *Signal) Hook(log *slog.Logger) *Hook {
 }
 
 // find returns the processes of the program, without those that one of them has started: a server tells its workers.
-func (s *Signal) find() (pids []int) {
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	parents := map[int]int{}
-	for _, dir := range dirs {
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if parent, is := s.is(pid); err == nil && is && pid != os.Getpid() {
-			parents[pid] = parent
+func (s *Signal) find() (found []process.Process) {
+	all := map[int]process.Process{}
+	for _, p := range process.All() {
+		if p.PID != os.Getpid() && s.is(p) {
+			all[p.PID] = p
 		}
 	}
-	for pid, parent := range parents {
-		if _, started := parents[parent]; !started {
-			pids = append(pids, pid)
+	for _, pid := range slices.Sorted(maps.Keys(all)) {
+		if _, started := all[all[pid].Parent]; !started {
+			found = append(found, all[pid])
 		}
 	}
-	slices.Sort(pids)
-	return pids
+	return found
 }
 
 // maxComm is how much of a program's name the kernel keeps (TASK_COMM_LEN, without the zero byte).
 const maxComm = 15
 
-// is returns whether a process runs the program, and which process has started it. It is known by the name of its
-// file, which only root and its own user may read, by its first argument, and by the name that the kernel shows,
-// unless that may be cut off. A process may change the last two.
-func (s *Signal) is(pid int) (parent int, is bool) {
-	dir := fmt.Sprintf("/proc/%d/", pid)
-	stat, err := os.ReadFile(dir + "stat") // PID (COMM) STATE PPID …, see proc(5)
-	begin, end := strings.IndexByte(string(stat), '('), strings.LastIndexByte(string(stat), ')')
-	if err != nil || begin < 0 || end < begin {
-		return 0, false
-	}
-	fields := strings.Fields(string(stat[end+1:]))
-	if len(fields) < 2 || fields[0] == "Z" {
-		return 0, false
-	}
-	parent, _ = strconv.Atoi(fields[1])
-	comm := string(stat[begin+1 : end])
+// is returns whether a process runs the program. It is known by the name of its file, which only root and its own user
+// may read, by its first argument, and by the name that the kernel shows, unless that may be cut off. A process may
+// change the last two.
+func (s *Signal) is(p process.Process) bool {
+	dir := fmt.Sprintf("/proc/%d/", p.PID)
 	line, _ := os.ReadFile(dir + "cmdline")
 	first, _, _ := strings.Cut(string(line), "\x00")
 	file, _ := os.Readlink(dir + "exe")
-	return parent, len(comm) < maxComm && comm == s.process ||
-		filepath.Base(first) == s.process || filepath.Base(strings.TrimSuffix(file, " (deleted)")) == s.process
+	return !p.Ended && (len(p.Name) < maxComm && p.Name == s.process ||
+		filepath.Base(first) == s.process || filepath.Base(strings.TrimSuffix(file, " (deleted)")) == s.process)
 }
 
 // Send sends the signal to every process that it can be sent to; its error has those to which it cannot. Where the
 // program does not run, it will read the files when it starts.
 func (s *Signal) Send(log *slog.Logger) error {
-	pids := s.find()
-	if len(pids) == 0 && os.Getpid() == 1 { // else the first process is the Pod's
+	processes := s.find()
+	if len(processes) == 0 && os.Getpid() == 1 { // else the first process is the Pod's
 		return failure.WithHint(fmt.Errorf("send SIG%s to %s: this container sees only its own processes", s.name, failure.Printable(s.process)), "add shareProcessNamespace: true to the Pod's spec")
 	}
-	if len(pids) == 0 {
+	if len(processes) == 0 {
 		log.Info(fmt.Sprintf("%s: not running, so SIG%s is not sent", failure.Printable(s.process), s.name))
 		return nil
 	}
 	var sent []string
 	var failed error
-	for _, pid := range pids {
-		switch err := s.send(pid); {
+	for _, p := range processes {
+		switch err := p.Signal(s.signal); {
 		case err == nil:
-			sent = append(sent, strconv.Itoa(pid))
+			sent = append(sent, strconv.Itoa(p.PID))
 		case !errors.Is(err, os.ErrProcessDone):
-			failed = errors.Join(failed, fmt.Errorf("send SIG%s to %s, process %d: %w", s.name, failure.Printable(s.process), pid, err))
+			failed = errors.Join(failed, fmt.Errorf("send SIG%s to %s, process %d: %w", s.name, failure.Printable(s.process), p.PID, err))
 		}
 	}
 	if len(sent) > 0 {
@@ -127,17 +115,4 @@ func (s *Signal) Send(log *slog.Logger) error {
 		return failure.WithHint(failed, "both containers need the same runAsUser, or this one the capability KILL")
 	}
 	return nil
-}
-
-// send sends the signal to a process, or returns [os.ErrProcessDone] if it has ended.
-func (s *Signal) send(pid int) error {
-	process, err := os.FindProcess(pid)
-	if err != nil {
-		return err
-	}
-	defer process.Release()
-	if _, still := s.is(pid); !still { // after it was opened: the number may be that of another one by now
-		return os.ErrProcessDone
-	}
-	return process.Signal(s.signal)
 }
