@@ -164,7 +164,7 @@ func (g *gitFlags) flags() []cli.Flag {
 		look: "look for a new commit this often", changed: "DIR has changed",
 		revision: "the commit's id", header: "Gitsync-Hash", there: "DIR is there",
 	}), []cli.Flag{
-		textFlag("sync-on-signal", "with --watch, `HUP|USR1|USR2`: look at once when this signal comes", categoryWatch, &g.wakeSignal),
+		textFlag("sync-on-signal", "with --watch, `HUP|USR1|USR2`: check at once when this signal comes", categoryWatch, &g.wakeSignal),
 	}, g.hook.flags("exechook", "in the tree after each change"), g.hookBefore.flags("pre-publish-exechook", "in the new tree before it is published, which waits until it succeeds"), []cli.Flag{
 		textFlag(flagCompat, "`git-sync`: everything that follows is a command line of git-sync, whose variables GITSYNC_… and GIT_SYNC_… count too", categoryFrom, &g.compat),
 
