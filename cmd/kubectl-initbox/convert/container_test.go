@@ -106,6 +106,68 @@ func TestRefused(t *testing.T) {
 }
 
 // TestWindows pins that the init containers of Pods that are not for Linux are kept.
+// TestTools pins what containers become that run the program of their image.
+func TestTools(t *testing.T) {
+	t.Parallel()
+	for container, want := range map[string]string{
+		"image: velero/velero-plugin-for-aws:v1.5.0":                            "/initbox-tools/initbox copy /plugins/velero-plugin-for-aws:/target/#mode=go-w",
+		"image: docker.io/velero/velero-plugin-for-gcp:v1.11.0":                 "/initbox-tools/initbox copy /plugins/velero-plugin-for-gcp:/target/#mode=go-w",
+		"image: bitnami/velero-plugin-for-aws:1":                                "kept: not an image of Velero's",
+		"image: velero/velero-plugin-for-aws:v1.5.0, args: [x]":                 "kept: not an image of Velero's without arguments",
+		"image: velero/velero-plugin-for-aws:v1.5.0, command: [cp]":             "kept: ",
+		"image: k8s.gcr.io/git-sync:v3.1.2, env: [ENV]":                         "/initbox-tools/initbox git-clone --compat=git-sync --root=/tmp/git",
+		"image: k8s.gcr.io/git-sync:v3.1.2, env: [ENV], args: [--root=/target]": "/initbox-tools/initbox git-clone --compat=git-sync --root=/target",
+		"image: registry.k8s.io/git-sync/git-sync:v4.2.3, env: [ENV]":           "kept: in no volume",
+		"image: k8s.gcr.io/git-sync:v2.0.6, env: [ENV]":                         "kept: in no volume",
+		"image: app, command: [wait-for, 'db:5432', -t, '30', --, echo, up]":    "wait-for-service tcp://db:5432 --timeout 30s",
+		"image: app, command: [wait-for-it.sh, 'db:5432', --, echo, up]":        "kept: when the timeout has passed",
+		"image: app, command: [wait-for, 'db:5432', -t, '30', --, /app/run]":    "kept: a program of the image",
+	} {
+		container = strings.ReplaceAll(container, "ENV", "{name: GIT_SYNC_REPO, value: 'https://git.example/a'}, {name: GIT_SYNC_ONE_TIME, value: 'true'}")
+		c := containerOf(t, container+", volumeMounts: [{name: v, mountPath: /target}, {name: v, mountPath: /tmp/git}]", "  volumes: [{name: v, emptyDir: {}}]\n")
+		change := Container(c, "initbox", []*manifest.Object{c.Pod.Object})
+		why, kept := strings.CutPrefix(want, "kept: ")
+		if kept != (change.Verdict == Kept) || kept && !strings.Contains(change.Why, why) || !kept && strings.Join(change.Words, " ") != want {
+			t.Errorf("%s: %s, %q, %s; want %s", container, change.Verdict, change.Words, change.Why, want)
+		}
+	}
+}
+
+// TestFileText pins what becomes of $(cat FILE) in a text that is written.
+func TestFileText(t *testing.T) {
+	t.Parallel()
+	const trimmed = "{{ regexReplaceAll `\\n+\\z` (.Files.Get \"a\") `` }}"
+	for script, want := range map[string]string{
+		`P=$(cat /secret/a); echo "x $P" > /data/f`:                                               "render --inline /data/f=x " + trimmed + "\n --files /secret --mode 0644",
+		"export HOME=/tmp; cat <<EOF > /data/f\nx $(cat /secret/a)\nEOF":                          "render --inline /data/f=x " + trimmed + "\n --files /secret --mode 0644",
+		"umask 077; printf '%s' \"$(cat /secret/a)\" > /data/f":                                   "render --inline /data/f=" + trimmed + " --files /secret --mode 0600",
+		`echo "$(cat /part/a)" > /data/f`:                                                         "render --inline /data/f=" + trimmed + "\n --files /part --mode 0644",
+		`P=$(cat /secret/a); echo "$P" > /data/f; echo x >> /data/f`:                              "render --inline /data/f=" + trimmed + "\nx\n --files /secret --mode 0644",
+		`echo $(cat /secret/a) > /data/f`:                                                         "kept: $(cat /secret/a): what is in a file, without quotes",
+		`echo "$(cat /secret)" > /data/f`:                                                         "kept: not a file that is mounted",
+		`echo "$(cat /data/a)" > /data/f`:                                                         "kept: not a file that is mounted",
+		`echo "$(cat /etc/a)" > /data/f`:                                                          "kept: not a file that is mounted",
+		`echo "$(cat /loose/b/a)" > /data/f`:                                                      "kept: not a file that is mounted",
+		`echo "$(cat /secret/a)$(cat /part/a)" > /data/f`:                                         "kept: a file of a second directory",
+		`echo x > /data/f; echo "$(cat /secret/a)" >> /data/f`:                                    "kept: >> of what is in another file",
+		`sed "s/x/$(cat /secret/a)/" /config/f > /data/f`:                                         "kept: ",
+		`mkdir /data/$(cat /secret/a)`:                                                            "kept: $(cat /secret/a)",
+		`cp /data/a "$(cat /secret/a)"`:                                                           "kept: $(cat /secret/a)",
+		`[ "$(cat /secret/a)" = x ] && touch /data/a; true`:                                       "kept: a condition that is not on a file",
+		`P=$(cat /secret/a); if [ -n "$P" ]; then touch /data/a; fi`:                              "kept: a condition that is not on a file",
+		`P=$(cat /secret/a); until PGPASSWORD=$P psql -h db -U a -c 'select 1'; do sleep 1; done`: "kept: $(cat /secret/a)",
+	} {
+		c := containerOf(t, "image: busybox, volumeMounts: [{name: data, mountPath: /data}, {name: secret, mountPath: /secret}, {name: secret, mountPath: /part/a, subPath: b}, {name: config, mountPath: /config}, {name: loose, mountPath: /loose}]",
+			"  volumes: [{name: data, emptyDir: {}}, {name: secret, secret: {secretName: s}}, {name: config, configMap: {name: c}}, {name: loose, configMap: {name: l, items: [{key: a, path: b/a}]}}]\n")
+		c.Command = []string{"sh", "-c", script}
+		change := Container(c, "initbox", []*manifest.Object{c.Pod.Object})
+		why, kept := strings.CutPrefix(want, "kept: ")
+		if kept != (change.Verdict == Kept) || kept && !strings.Contains(change.Why, why) || !kept && strings.Join(change.Words, " ") != want {
+			t.Errorf("%s: %s, %q, %s; want %s", script, change.Verdict, change.Words, change.Why, want)
+		}
+	}
+}
+
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	change := Container(containerOf(t, "image: busybox, command: [sh, -c, sleep 1]", "  os: {name: windows}\n"), "initbox", nil)

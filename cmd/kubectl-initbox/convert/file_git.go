@@ -189,6 +189,16 @@ func programTool(name string, f fileCommand) tool {
 }
 
 // settled is a tool whose steps depend on what those before have made.
+// veleroPlugin is an image of Velero's own plugins, whose only program copies the plugin:
+// https://github.com/vmware-tanzu/velero-plugin-for-aws/blob/main/Dockerfile
+func veleroPlugin(words []shell.Word, c *manifest.Container) ([]Step, error) {
+	name := repository(c.Image)
+	if len(words) > 0 || !strings.Contains("/"+c.Image, "/velero/"+name) {
+		return nil, &shell.Error{Word: name, Why: "not an image of Velero's without arguments"}
+	}
+	return programTool("cp", (*files).cp)([]shell.Word{{{Text: "/plugins/" + name}}, {{Text: "/target/."}}}, c)
+}
+
 func settled(t tool) tool {
 	return func(words []shell.Word, c *manifest.Container) ([]Step, error) {
 		steps, err := t(words, c)
@@ -224,6 +234,10 @@ func environment(c *manifest.Container) (translate.Environment, error) {
 }
 
 // compatible is a tool whose command line a subcommand understands as it is, with --compat.
+// rootOfHome matches the images of git-sync whose default of --root is $HOME/git, with HOME=/tmp:
+// https://github.com/kubernetes/git-sync/blob/release-3.x/Dockerfile.in
+var rootOfHome = lazy.Regexp(`/git-sync:v3\.[1-9]\.`)
+
 func compatible(subcommand, name string, translated func([]string, translate.Environment) (translate.Line, error)) tool {
 	return func(words []shell.Word, c *manifest.Container) ([]Step, error) {
 		list, err := args(words, c)
@@ -235,6 +249,9 @@ func compatible(subcommand, name string, translated func([]string, translate.Env
 			return nil, err
 		}
 		if len(c.EnvFrom) > 0 {
+		if _, set := env.Lookup("GIT_SYNC_ROOT"); name == "git-sync" && !set && rootOfHome().MatchString(c.Image) && !strings.Contains(strings.Join(list, " "), "-root") {
+			list = append([]string{"--root=/tmp/git"}, list...)
+		}
 			return nil, &shell.Error{Word: "envFrom", Why: "variables that may change what " + name + " does"}
 		}
 		line, err := translated(list, env)

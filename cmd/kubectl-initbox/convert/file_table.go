@@ -43,5 +43,8 @@ var (
 		"git":         gitTool, // alpine/git, bitnami/git
 		"curl":        programTool("curl", (*files).curl),
 		"gomplate":    gomplate,
+
+		"velero-plugin-for-aws": veleroPlugin, "velero-plugin-for-csi": veleroPlugin, "velero-plugin-for-gcp": veleroPlugin,
+		"velero-plugin-for-microsoft-azure": veleroPlugin,
 	}
 )

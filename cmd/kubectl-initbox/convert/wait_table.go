@@ -43,7 +43,7 @@ var (
 	waitCommands = map[string]command{
 		"dockerize":      asCommand(dockerize),
 		"kubectl":        kubectlCommand,
-		"wait-for":       asCommand(waitForIt),
+		"wait-for":       asCommand(waitFor),
 		"wait-for-it":    asCommand(waitForIt),
 		"wait-for-it.sh": asCommand(waitForIt),
 		"wait4x":         asCommand(wait4x),
@@ -53,7 +53,7 @@ var (
 		"k8s-wait-for":          k8sWaitFor,
 		"wait_for.sh":           k8sWaitFor,
 		"kubernetes-entrypoint": kubernetesEntrypoint,
-		"wait-for":              waitForIt,
+		"wait-for":              waitFor,
 		"wait-for-it":           waitForIt,
 		"wait-for-it.sh":        waitForIt,
 		"wait4x":                wait4x,
