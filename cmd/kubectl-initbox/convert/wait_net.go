@@ -256,6 +256,12 @@ func digMatch(m *shell.Match, c *manifest.Container) (Step, error) {
 	refused := noMatch(m, "not whether dig +short NAME prints anything")
 	text, _ := m.Pattern.Literal()
 	if err := noPipes(m.Call); err != nil || m.Op != "-n" && (!strings.HasPrefix(m.Op, "grep") || text != "." || m.Op == "grep -F") {
+	if n := countOf(m, m.Call.Pipe); n != "" {
+		call := *m.Call
+		call.Pipe = nil
+		s, err := digMatch(&shell.Match{Call: &call, Op: "-n"}, c)
+		return enough(s, n), err
+	}
 		return Step{}, cmp.Or(err, error(refused))
 	}
 	var name shell.Word
@@ -292,6 +298,45 @@ func digMatch(m *shell.Match, c *manifest.Container) (Step, error) {
 }
 
 // telnetMatch looks for the line that telnet prints when it is connected.
+// countOf returns the number of lines that a comparison wants at least of wc -l, or "".
+func countOf(m *shell.Match, wc *shell.Call) string {
+	text, ok := m.Pattern.Literal()
+	n, err := strconv.Atoi(text)
+	if m.Op == "-gt" {
+		n++
+	}
+	if wc == nil || wc.Name != "wc" || len(wc.Args) != 1 || wc.Args[0].String() != "-l" || noPipes(wc) != nil || !ok || err != nil || n < 1 ||
+		!set("= == -eq -ge -gt")[m.Op] {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// enough returns a step that waits for a number of records.
+func enough(s Step, n string) Step {
+	s.Flags = append(slices.Clone(s.Flags), Flag{"min-records", n})
+	s.Why = "the name has as many records"
+	s.differs("more than " + n + " are enough, too, and those of one type count, where the script counts lines")
+	return s
+}
+
+// nslookupMatch counts the addresses, for each of which there is a line with Name.
+func nslookupMatch(m *shell.Match, c *manifest.Container) (Step, error) {
+	refused := noMatch(m, "not how many times nslookup prints Name")
+	grep := m.Call.Pipe
+	if grep == nil || grep.Name != "grep" || len(grep.Args) != 1 || !set("Name Name: ^Name ^Name:")[grep.Args[0].String()] || grep.Stdin != nil || grep.Stdout != nil {
+		return Step{}, refused
+	}
+	n := countOf(m, grep.Pipe)
+	if n == "" {
+		return Step{}, refused
+	}
+	call := *m.Call
+	call.Pipe = nil
+	s, err := probes["nslookup"](&call, c)
+	return enough(s, n), err
+}
+
 func telnetMatch(m *shell.Match, c *manifest.Container) (Step, error) {
 	call := *m.Call
 	call.Stdin = nil // what it sends

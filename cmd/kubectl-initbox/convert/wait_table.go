@@ -30,15 +30,16 @@ var (
 		"test":                 testFile,
 	}, func(p client) (probe, bool) { return p.probe, true })
 	comparisons = withClients(map[string]comparison{
-		"dig":     digMatch,
-		"nc":      netcatMatch,
-		"ncat":    netcatMatch,
-		"telnet":  telnetMatch,
-		"echo":    echoMatch,
-		"printf":  echoMatch,
-		"curl":    curlMatch,
-		"kubectl": kubectlMatch,
-		"wget":    wgetMatch,
+		"dig":      digMatch,
+		"nc":       netcatMatch,
+		"ncat":     netcatMatch,
+		"telnet":   telnetMatch,
+		"echo":     echoMatch,
+		"printf":   echoMatch,
+		"curl":     curlMatch,
+		"kubectl":  kubectlMatch,
+		"nslookup": nslookupMatch,
+		"wget":     wgetMatch,
 	}, func(p client) (comparison, bool) { return p.compare, p.output != nil })
 	waitCommands = map[string]command{
 		"dockerize":      asCommand(dockerize),
