@@ -307,7 +307,7 @@ func redisServer(a *asked) (s Step, login bool, err error) {
 }
 
 // redisCLI is redis-cli ping in the condition of a loop. It succeeds with any answer, also NOAUTH, so that without a
-// password nothing here is the same; with one, an application could do nothing with a server that refuses it.
+// password only the port is waited for; with one, an application could do nothing with a server that refuses it.
 func redisCLI(a *asked) (Step, error) {
 	s, login, err := redisServer(a)
 	switch {
@@ -316,6 +316,13 @@ func redisCLI(a *asked) (Step, error) {
 		err = a.refuse("not called with ping alone")
 	case !login:
 		err = stop(a.args[0], "without a password, redis-cli succeeds with any answer, also NOAUTH; compare it with PONG")
+	case !login:
+		if a.port == nil {
+			a.port = shell.Word{{Text: "6379"}}
+		}
+		s, err = tcp("tcp", a.host, a.port, a.c)
+		s.differs("a connection is enough; redis-cli waits for an answer, and without a password it succeeds with any, also NOAUTH")
+		return s, err
 	}
 	s.differs("the answer must be PONG: redis-cli also succeeds with an error, such as LOADING or a refused password")
 	return s, err
