@@ -60,7 +60,7 @@ func Candidates(p *manifest.Pod) (candidates []*manifest.Container) {
 // Container returns the conversion of an init container into one that runs image. Among the objects are the ConfigMaps
 // that may have its script.
 func Container(c *manifest.Container, image string, objects []*manifest.Object) *Change {
-	known := withHostname(withEnvFrom(c, objects))
+	known := withDirectory(withHostname(withEnvFrom(c, objects)))
 	result, err := read(known, objects)
 	change := &Change{Result: &result}
 	if err == nil {
@@ -297,6 +297,15 @@ func withHostname(c *manifest.Container) *manifest.Container {
 	}
 	known := *c
 	known.Env = append(slices.Clone(c.Env), corev1.EnvVar{Name: hostname, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}})
+	return &known
+}
+
+// withDirectory returns a copy of the container with the working directory of its image, if that is known.
+func withDirectory(c *manifest.Container) *manifest.Container {
+	known := *c
+	if c.WorkingDir == "" && official(c.Image) { // none of which has a WORKDIR
+		known.WorkingDir = "/"
+	}
 	return &known
 }
 

@@ -392,6 +392,10 @@ func (k *files) mv(call *shell.Call) ([]Step, error) {
 	}
 	if d := k.downloads[all[0].value]; len(all) == 2 && d != nil && !d.removed {
 		d.removed = true
+		if d.at.mount == nil && len(k.left(all[1:], directory)) == 0 { // a program that is installed in the image
+			d.used = true
+			return nil, nil
+		}
 		return k.placeDownload(d, all[1])
 	}
 	c := copying{recursive: true, keep: "keep", asLink: true, exactTarget: o.has("T"), removed: true, moves: true}

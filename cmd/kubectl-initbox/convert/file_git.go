@@ -8,6 +8,7 @@ import (
 	"initbox/cmd/kubectl-initbox/convert/shell"
 	"initbox/cmd/kubectl-initbox/manifest"
 	"initbox/cmd/translate"
+	"initbox/internal/lazy"
 )
 
 const cloneOptions = "b branch=; depth=; single-branch; no-single-branch; q quiet; v verbose; progress; recurse-submodules recursive; shallow-submodules"
@@ -188,7 +189,6 @@ func programTool(name string, f fileCommand) tool {
 	})
 }
 
-// settled is a tool whose steps depend on what those before have made.
 // veleroPlugin is an image of Velero's own plugins, whose only program copies the plugin:
 // https://github.com/vmware-tanzu/velero-plugin-for-aws/blob/main/Dockerfile
 func veleroPlugin(words []shell.Word, c *manifest.Container) ([]Step, error) {
@@ -199,6 +199,7 @@ func veleroPlugin(words []shell.Word, c *manifest.Container) ([]Step, error) {
 	return programTool("cp", (*files).cp)([]shell.Word{{{Text: "/plugins/" + name}}, {{Text: "/target/."}}}, c)
 }
 
+// settled is a tool whose steps depend on what those before have made.
 func settled(t tool) tool {
 	return func(words []shell.Word, c *manifest.Container) ([]Step, error) {
 		steps, err := t(words, c)
@@ -233,11 +234,11 @@ func environment(c *manifest.Container) (translate.Environment, error) {
 	}, nil
 }
 
-// compatible is a tool whose command line a subcommand understands as it is, with --compat.
 // rootOfHome matches the images of git-sync whose default of --root is $HOME/git, with HOME=/tmp:
 // https://github.com/kubernetes/git-sync/blob/release-3.x/Dockerfile.in
 var rootOfHome = lazy.Regexp(`/git-sync:v3\.[1-9]\.`)
 
+// compatible is a tool whose command line a subcommand understands as it is, with --compat.
 func compatible(subcommand, name string, translated func([]string, translate.Environment) (translate.Line, error)) tool {
 	return func(words []shell.Word, c *manifest.Container) ([]Step, error) {
 		list, err := args(words, c)
@@ -248,10 +249,10 @@ func compatible(subcommand, name string, translated func([]string, translate.Env
 		if err != nil {
 			return nil, err
 		}
-		if len(c.EnvFrom) > 0 {
 		if _, set := env.Lookup("GIT_SYNC_ROOT"); name == "git-sync" && !set && rootOfHome().MatchString(c.Image) && !strings.Contains(strings.Join(list, " "), "-root") {
 			list = append([]string{"--root=/tmp/git"}, list...)
 		}
+		if len(c.EnvFrom) > 0 {
 			return nil, &shell.Error{Word: "envFrom", Why: "variables that may change what " + name + " does"}
 		}
 		line, err := translated(list, env)

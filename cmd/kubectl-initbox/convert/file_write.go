@@ -106,10 +106,11 @@ func (k *files) printed(call *shell.Call) (template, error) {
 	return template{}, nil
 }
 
-// template is a text for render, and the variables from Secrets that it has.
+// template is a text for render, and the variables from Secrets and the directory with files that it has.
 type template struct {
 	text    string
 	secrets []string
+	files   string
 	differs []string
 }
 
@@ -119,6 +120,7 @@ func (t *template) add(other template) {
 	}
 	t.text += other.text
 	t.secrets = append(t.secrets, other.secrets...)
+	t.files = cmp.Or(t.files, other.files)
 	t.differs = append(t.differs, other.differs...)
 }
 
@@ -136,6 +138,12 @@ func (k *files) template(w shell.Word) (template, error) {
 		}
 		if p.Env == "" {
 			t.add(literal(p.Text))
+			continue
+		}
+		if file, found := strings.CutPrefix(p.Env, shell.FileText); found {
+			if err := k.textOf(file, p, w, &t); err != nil {
+				return t, err
+			}
 			continue
 		}
 		v := lookup(p.Env, k.c)
@@ -169,6 +177,25 @@ func (k *files) template(w shell.Word) (template, error) {
 		t.add(action)
 	}
 	return t, nil
+}
+
+// textOf adds what $(cat FILE) prints, if FILE is one that only the kubelet writes.
+func (k *files) textOf(file string, part shell.Part, w shell.Word, t *template) error {
+	from, err := k.place(shell.Word{{Text: file}}, &shell.Call{})
+	switch dir := path.Dir(from.value); {
+	case err != nil:
+		return err
+	case part.Split:
+		return stop(w, "what is in a file, without quotes, is not known to be one word")
+	case !from.flat() && !(from.projected() && from.root()), from.root() != (from.mount.SubPath != ""), dir == "/":
+		return stop(w, "not a file that is mounted from a ConfigMap or a Secret")
+	case t.files != "" && t.files != dir:
+		return stop(w, "a file of a second directory")
+	default:
+		t.add(template{text: "{{ regexReplaceAll `\\n+\\z` (.Files.Get " + strconv.Quote(path.Base(from.value)) + ") `` }}", files: dir,
+			differs: []string{"the container fails if " + from.value + " is missing, where the text would be empty"}})
+	}
+	return nil
 }
 
 var shellName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -268,6 +295,8 @@ func (k *files) writeText(call *shell.Call, p location, t template, appended boo
 		return nil, stop(p.word, "a text with a null byte")
 	case appended && strings.TrimSpace(t.text) == "" && k.joinsCertificates(p):
 		return nil, nil
+	case appended && t.files != "":
+		return nil, stop(p.word, ">> of what is in another file")
 	case appended && !k.texts[p.value]:
 		return nil, stop(p.word, ">> of a file that no command before has written, so that a second run would add the text again")
 	}
@@ -277,13 +306,16 @@ func (k *files) writeText(call *shell.Call, p location, t template, appended boo
 	} else if umask != "" && umask != "22" {
 		return nil, &shell.Error{Word: "umask " + call.Umask, Why: "a umask that is not understood"}
 	}
-	if len(t.secrets) > 0 && mode == "" {
+	if (len(t.secrets) > 0 || t.files != "") && mode == "" {
 		mode = "0644"
 	}
 	s := Step{Subcommand: "render", Writes: true, writes: p.value, Why: "render writes the same text", Differs: t.differs}
 	s.Flags = []Flag{{"inline", p.text + "=" + t.text}}
 	for _, name := range t.secrets {
 		s.Flags = append(s.Flags, Flag{"secret-env", name})
+	}
+	if t.files != "" {
+		s.Flags = append(s.Flags, Flag{"files", t.files})
 	}
 	if mode != "" {
 		s.Flags = append(s.Flags, Flag{"mode", mode})

@@ -47,6 +47,10 @@ func TestIdioms(t *testing.T) {
 		{"rm -rf /data/*", "prepare /data#empty&name=[^.]* --force"},
 		{"sysctl -w vm.max_map_count=262144", "sysctl vm.max_map_count=262144"},
 		{"sleep 10", "sleep 10s"},
+		{"if [ -d /data ]; then touch /data/a; else mkdir /data; fi", "prepare /data/a#file"},
+		{`T=; [ -d /data/ ] && T="$T /data"; if [ -n "$T" ]; then chown -R 5 $T; fi`, "prepare /data#owner=5&recursive"},
+		{`[ -d /data/a ] && T="$T /data/a"; chown 5 $T`, "-$T: its value is not known"},
+		{"until [ -d /data ]; do sleep 1; done", "wait-for-service file:///data --timeout 5m"},
 		{"mkdir -p /data/$(hostname)", "prepare /data/$(HOSTNAME)"},
 		{"D=/data/$HOSTNAME; mkdir -p $D && chmod 700 $D", "prepare /data/$(HOSTNAME)#mode=0700"},
 		{`find /data -exec chown 5 {} \;`, "prepare /data#owner=5&recursive"},
@@ -108,7 +112,8 @@ func TestIdioms(t *testing.T) {
 		{"eval $DB_HOST", "-eval"},
 		{"echo hello", "-nothing"},
 	} {
-		c := containerOf(t, "image: busybox, volumeMounts: [{name: data, mountPath: /data}], env: [{name: DB_HOST, value: db}, {name: DB_PORT, value: '5432'}]",
+		c := containerOf(t, "image: busybox, volumeMounts: [{name: data, mountPath: /data}], env: [{name: DB_HOST, value: db}, {name: DB_PORT, value: '5432'}, {name: SCHEME, value: http}, "+
+			"{name: DB_USER, valueFrom: {secretKeyRef: {name: s, key: u}}}, {name: DB_PW, valueFrom: {secretKeyRef: {name: s, key: p}}}]",
 			"  volumes: [{name: data, emptyDir: {}}]\n")
 		c.Command = []string{"sh", "-c", tt.script}
 		change := Container(c, "initbox", []*manifest.Object{c.Pod.Object})

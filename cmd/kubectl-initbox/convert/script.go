@@ -9,8 +9,11 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"initbox/cmd/kubectl-initbox/convert/shell"
 	"initbox/cmd/kubectl-initbox/manifest"
+	"initbox/internal/lazy"
 	plurals "initbox/internal/words"
 )
 
@@ -30,7 +33,10 @@ func readScript(program, source string, parameters []string, c *manifest.Contain
 	if err != nil {
 		return Result{}, err
 	}
-	script, err := shell.Parse(text, shell.Options{Program: shellOf(program, c), Parameters: list, Lookup: known, Hostname: hostnameIn(c)})
+	if program = shellOf(program, c); program == "sh" && callsUpdateTrust().MatchString(text) {
+		program = "bash" // as in all distributions that have it
+	}
+	script, err := shell.Parse(text, shell.Options{Program: program, Parameters: list, Lookup: known, Hostname: hostnameIn(c), Directory: func(path string) bool { return isMountPoint(path, c) }})
 	if err != nil {
 		return Result{}, err
 	}
@@ -67,6 +73,14 @@ func hostnameIn(c *manifest.Container) string {
 	return ""
 }
 
+// isMountPoint reports whether a whole volume that is a directory is mounted at a path.
+func isMountPoint(file string, c *manifest.Container) bool {
+	return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+		return path.IsAbs(file) && path.Clean(m.MountPath) == path.Clean(file) && m.SubPath == "" && m.SubPathExpr == "" &&
+			!slices.ContainsFunc(c.Pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name && v.HostPath != nil })
+	})
+}
+
 // stateOf returns what is known of a variable, for the reading of scripts.
 func stateOf(name string, c *manifest.Container) (string, shell.State) {
 	switch v := lookup(name, c); v.origin {
@@ -87,6 +101,8 @@ func shellOf(name string, c *manifest.Container) string {
 	}
 	return name
 }
+
+var callsUpdateTrust = lazy.Regexp(`(^|[\s;&])update-ca-trust\b`)
 
 // scriptReader makes steps of statements.
 type scriptReader struct {

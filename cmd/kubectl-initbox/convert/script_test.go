@@ -51,7 +51,12 @@ func TestReadScript(t *testing.T) {
 		{"if [ -f /x ]; then sleep 1; fi", "error: line 1", ""},
 		{"if [ -f /x ]; then until nc -z db 1; do sleep 1; done; fi", "error: a wait under a condition", ""},
 		{"if [ -f /x ]; then echo there; fi; until timeout 2 nc -z db 1; do sleep 1; done", "wait-for-service tcp://db:1 --attempt-timeout 2s --timeout 5m", forever},
-		{"sleep $(cat /x)", "error: $(cat …): the output of a command", ""},
+		{"sleep $(cat /x)", "error: $(cat /x): a time that is not known", ""},
+		{"until nc -z $(cat /x) 1; do sleep 1; done", "error: $(cat /x): what is in a file", ""},
+		{"sleep 1; /app/run $(cat /x)", "error: $(cat /x): what is in a file", ""},
+		{`N="$(cat /var/run/secrets/kubernetes.io/serviceaccount/namespace)"; until kubectl get secret a -n "$N"; do sleep 1; done`, "wait-for-service k8s:secret/a#exists --timeout 5m", forever},
+		{`until kubectl get secret a -n "$(cat /x/namespace)"; do sleep 1; done`, "error: what is in a file", ""},
+		{`until [ "$(kubectl get secret a -o jsonpath={.data.b})" != "" ]; do sleep 1; done`, "wait-for-service k8s:secret/a#jsonpath={.data.b} --timeout 5m", forever},
 		{"apk add nc; /app/run", "error: apk add nc: what it installs", ""},
 	} {
 		result, err := readScript("sh", test.script, nil, container(t, someEnv))

@@ -436,6 +436,9 @@ func (r *sedReader) value(part []sedChar) (o operand, err error) {
 		if c.variable != nil {
 			flush()
 			t, err := r.k.template(shell.Word{*c.variable})
+			if err == nil && t.files != "" {
+				err = r.stop("what is in another file")
+			}
 			if err != nil {
 				return o, err
 			}

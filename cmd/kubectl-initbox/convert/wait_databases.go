@@ -314,7 +314,7 @@ func redisCLI(a *asked) (Step, error) {
 	case err != nil:
 	case !a.called("ping"):
 		err = a.refuse("not called with ping alone")
-	case !login:
+	case !login && (a.has("tls") || a.host == nil):
 		err = stop(a.args[0], "without a password, redis-cli succeeds with any answer, also NOAUTH; compare it with PONG")
 	case !login:
 		if a.port == nil {

@@ -85,6 +85,9 @@ func noProxies(call *shell.Call, c *manifest.Container) error {
 
 // httpURL returns a URL as it stands in a target, with the login that is given beside it, and its scheme.
 func httpURL(w, login shell.Word, c *manifest.Container) (text, scheme string, err error) {
+	if scheme := knownPrefix(w, c); len(w) > 1 && strings.HasPrefix(w[1].Text, "://") && (scheme == "http" || scheme == "https") { // $PROTO://
+		w = append(shell.Word{{Text: scheme + w[1].Text}}, w[2:]...)
+	}
 	rest := w
 	if len(w) > 0 && w[0].Env != "" && lookup(w[0].Env, c).origin == inConfigMap {
 		return "", "", stop(w, "the value of "+w[0].Env+" is in a ConfigMap, and may be any URL")
@@ -410,7 +413,7 @@ func wgetRequest(call *shell.Call, c *manifest.Container) (r request, g given, e
 
 // staysInContainer reports whether a file in the working directory is in no volume, and so is not found by others.
 func staysInContainer(call *shell.Call, c *manifest.Container) bool {
-	return call.Dir == nil && (len(c.VolumeMounts) == 0 || c.WorkingDir == "" && bareImage(c.Image) && !mounted("/", c))
+	return call.Dir == nil && (len(c.VolumeMounts) == 0 || (c.WorkingDir == "" || c.WorkingDir == "/") && bareImage(c.Image) && !mounted("/", c))
 }
 
 // wgetTLS says whether the certificate is verified: GNU's wget does, BusyBox's does not, and Alpine's does in some

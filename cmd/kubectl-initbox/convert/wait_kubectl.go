@@ -97,7 +97,7 @@ func (k kubectlCall) targets(setting string, c *manifest.Container) ([]string, e
 		if option == "field-selector" {
 			w = k.get(option)
 		}
-		if w == nil {
+		if w == nil || option == "namespace" && ownNamespace(w) {
 			continue
 		}
 		p := settingPlace
@@ -123,6 +123,12 @@ func (k kubectlCall) targets(setting string, c *manifest.Container) ([]string, e
 		list = append(list, "k8s:"+kind+"/"+name+query+setting)
 	}
 	return list, nil
+}
+
+// ownNamespace reports whether a word is the namespace of the Pod's service account, which is that of targets without one.
+func ownNamespace(w shell.Word) bool {
+	dir := strings.TrimPrefix(w.String(), "$("+shell.FileText)
+	return len(w) == 1 && (dir == "/var/run/secrets/kubernetes.io/serviceaccount/namespace)" || dir == "/run/secrets/kubernetes.io/serviceaccount/namespace)")
 }
 
 // kubectl is kubectl get, wait or rollout status in the condition of a loop.

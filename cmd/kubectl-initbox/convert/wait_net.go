@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"initbox/cmd/kubectl-initbox/convert/shell"
@@ -255,13 +256,13 @@ func withAttempts(flags []Flag, w shell.Word) ([]Flag, error) {
 func digMatch(m *shell.Match, c *manifest.Container) (Step, error) {
 	refused := noMatch(m, "not whether dig +short NAME prints anything")
 	text, _ := m.Pattern.Literal()
-	if err := noPipes(m.Call); err != nil || m.Op != "-n" && (!strings.HasPrefix(m.Op, "grep") || text != "." || m.Op == "grep -F") {
 	if n := countOf(m, m.Call.Pipe); n != "" {
 		call := *m.Call
 		call.Pipe = nil
 		s, err := digMatch(&shell.Match{Call: &call, Op: "-n"}, c)
 		return enough(s, n), err
 	}
+	if err := noPipes(m.Call); err != nil || m.Op != "-n" && (!strings.HasPrefix(m.Op, "grep") || text != "." || m.Op == "grep -F") {
 		return Step{}, cmp.Or(err, error(refused))
 	}
 	var name shell.Word
@@ -297,7 +298,6 @@ func digMatch(m *shell.Match, c *manifest.Container) (Step, error) {
 	return s, nil
 }
 
-// telnetMatch looks for the line that telnet prints when it is connected.
 // countOf returns the number of lines that a comparison wants at least of wc -l, or "".
 func countOf(m *shell.Match, wc *shell.Call) string {
 	text, ok := m.Pattern.Literal()
@@ -337,6 +337,7 @@ func nslookupMatch(m *shell.Match, c *manifest.Container) (Step, error) {
 	return enough(s, n), err
 }
 
+// telnetMatch looks for the line that telnet prints when it is connected.
 func telnetMatch(m *shell.Match, c *manifest.Container) (Step, error) {
 	call := *m.Call
 	call.Stdin = nil // what it sends

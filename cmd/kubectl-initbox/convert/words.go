@@ -44,6 +44,8 @@ func lookupBefore(name string, c *manifest.Container, n int) variable {
 		}
 	}
 	switch {
+	case strings.HasPrefix(name, shell.FileText):
+		return variable{origin: uncertain, why: "what is in a file"}
 	case len(c.EnvFrom) > 0:
 		return variable{origin: uncertain, why: "it may come from envFrom"}
 	case slices.Contains(strings.Fields(byRuntime), name):
@@ -212,6 +214,8 @@ func format(w shell.Word, c *manifest.Container, secrets bool) (string, error) {
 func formatVariable(w shell.Word, p shell.Part, c *manifest.Container, secrets bool) (string, error) {
 	v := lookup(p.Env, c)
 	switch {
+	case strings.HasPrefix(p.Env, shell.FileText):
+		return "", stop(w, v.why)
 	case v.origin == uncertain:
 		return "", stop(w, "the variable "+p.Env+": "+v.why)
 	case p.Default != nil && (v.origin == nowhere || v.origin == inManifest && v.value == ""):

@@ -41,6 +41,24 @@ func (p *parser) isLog(s *syntax.Stmt) bool {
 	return false
 }
 
+// lookOnly are commands that only print what they find, for whoever reads the log.
+var lookOnly = []string{"nslookup", "dig", "host", "getent", "ls", "df", "ps", "netstat", "ss"}
+
+// isLook reports whether a statement does nothing but look and write to the log. It may fail.
+func (p *parser) isLook(s *syntax.Stmt) bool {
+	if s.Background || s.Negated || !p.writesNothing(s) {
+		return false
+	}
+	switch cmd := s.Cmd.(type) {
+	case *syntax.BinaryCmd:
+		return cmd.Op != syntax.PipeAll && (p.isLook(cmd.X) || p.isLog(cmd.X)) && (p.isLook(cmd.Y) || p.isLog(cmd.Y))
+	case *syntax.CallExpr:
+		return len(cmd.Args) > 0 && len(cmd.Assigns) == 0 && slices.Contains(lookOnly, cmd.Args[0].Lit()) && p.functions[cmd.Args[0].Lit()] == nil &&
+			!slices.ContainsFunc(cmd.Args, func(w *syntax.Word) bool { return !p.harmless(w) })
+	}
+	return false
+}
+
 // plus reports whether a word begins with +, as the format of date does.
 func plus(w *syntax.Word) bool {
 	switch part := w.Parts[0].(type) {
@@ -394,6 +412,9 @@ func (p *parser) assigns(cmd *syntax.CallExpr) error {
 // special are variables that change what the shell itself does.
 var special = []string{"PATH", "IFS", "HOME", "CDPATH", "ENV", "BASH_ENV", "PWD", "OLDPWD", "LD_PRELOAD", "LD_LIBRARY_PATH", "GLOBIGNORE", "POSIXLY_CORRECT", "SHELLOPTS", "BASHOPTS", "UID", "EUID", "PPID", "RANDOM", "SECONDS", "OPTIND", "TMPDIR"}
 
+// homeless are commands that do not look at HOME.
+var homeless = []string{"cat", "chgrp", "chmod", "chown", "cp", "cut", "echo", "grep", "head", "ln", "ls", "mkdir", "mv", "nc", "printf", "rm", "sed", "sleep", "tee", "touch", "tr"}
+
 // read by the commands that scripts call, so that an assignment may change what they do even if the script does not
 // export the variable: the image may have set it.
 var readByTools = lazy.Regexp(`^(PG|MYSQL|MARIADB|REDIS|CURL|WGET|GIT|SSL|KUBE|JAVA|ETCD|VAULT|CONSUL|AWS|GOOGLE|AZURE|KAFKA|CQL|MONGO|RABBIT|https?_|HTTPS?_|no_|NO_|ALL_|TAR|GZIP|POSIX|LC_|LANG|TZ)`)
@@ -403,7 +424,7 @@ func (p *parser) assign(a *syntax.Assign) error {
 		return refuse(a, "a variable of this form")
 	}
 	name := a.Name.Value
-	if slices.Contains(special, name) {
+	if slices.Contains(special, name) && name != "HOME" {
 		return refuse(a, "a variable that changes what the shell does")
 	}
 	v, err := p.assigned(a)
@@ -415,7 +436,7 @@ func (p *parser) assign(a *syntax.Assign) error {
 	}
 	p.vars[name] = v
 	switch _, state := p.o.Lookup(name); {
-	case p.allexport, state == Literal, state == Opaque, state == Uncertain && readByTools().MatchString(name):
+	case p.allexport, name == "HOME", state == Literal, state == Opaque, state == Uncertain && readByTools().MatchString(name):
 		p.exported[name] = true
 	}
 	return nil
@@ -450,7 +471,7 @@ func (p *parser) assigned(a *syntax.Assign) (value, error) {
 		w, err := p.one(a.Value)
 		return value{word: w}, err
 	}
-	if w, err := p.substitution(sub); err == nil {
+	if w, err := p.substitution(sub); err == nil && !(p.inLoop && strings.HasPrefix(w[0].Env, FileText)) { // where set -e may end it
 		return value{word: w}, nil
 	}
 	if !slices.ContainsFunc(sub.Stmts, func(s *syntax.Stmt) bool { return !p.isLog(s) }) {
@@ -576,6 +597,11 @@ func (p *parser) simple(s *syntax.Stmt, cmd *syntax.CallExpr) (*Call, error) {
 		return nil, refuse(cmd, "a command that is not known")
 	}
 	for _, exported := range sorted(p.exported) {
+		if exported == "HOME" && slices.Contains(homeless, path.Base(name)) {
+			continue
+		} else if exported == "HOME" {
+			return nil, refuse(s, "HOME is set, and what it reads there is not known")
+		}
 		if slices.ContainsFunc(call.Set, func(a Assignment) bool { return a.Name == exported }) {
 			continue
 		}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"errors"
 	"path"
 	"regexp"
@@ -441,6 +442,11 @@ func (p *parser) compareOp(n syntax.Node, op string, operands []*syntax.Word) (C
 			return constant(result)
 		}
 	}
+	if (op == "-d" || op == "-e") && p.o.Directory != nil && !p.inLoop {
+		if text, ok := p.known(words[0]); ok && !hasGlob(words[0]) && p.o.Directory(text) {
+			return constant(true)
+		}
+	}
 	call := &Call{Pos: at(n.Pos()), Name: "test", Path: "[", Dir: p.dir}
 	if unary {
 		call.Args = []Word{{{Text: op}}, words[0]}
@@ -559,5 +565,8 @@ func (p *parser) compareCommand(op string, operands []*syntax.Word) (Cond, bool,
 		return cond, true, nil
 	}
 	delete(p.outputs, output)
+	if text, ok := pattern.Literal(); ok && text == "" && len(operands) == 2 {
+		op = cmp.Or(map[string]string{"=": "-z", "!=": "-n"}[op], op)
+	}
 	return Cond{Match: &Match{Call: output, Op: op, Pattern: pattern}}, true, nil
 }

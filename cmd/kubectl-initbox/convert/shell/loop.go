@@ -22,6 +22,8 @@ type looper struct {
 	success []Statement
 	after   map[string]value // the variables then
 
+	goesOn  string      // the condition of while, if that looks at what the body has set
+	last    bool        // nothing follows in an attempt
 	flag    func() bool // reports whether the loop ends because of what its body has set; nil for others
 	flagged bool
 
@@ -45,7 +47,7 @@ const changes = "it changes in the loop"
 
 func (p *parser) loopStatement(n syntax.Node, rest []*syntax.Stmt, tail bool, c context, read func(*looper) error) ([]Statement, bool, error) {
 	entry := p.clone()
-	l := &looper{p: p, c: c, node: n, items: -1, loop: &Loop{Pos: at(n.Pos())}}
+	l := &looper{p: p, c: c, node: n, items: -1, last: true, loop: &Loop{Pos: at(n.Pos())}}
 	inLoop, aborts, outputs, onSleep, outer := p.inLoop, p.aborts, p.outputs, p.onSleep, p.counted
 	p.inLoop, p.aborts, p.outputs, p.onSleep, p.counted = true, false, map[*Call]error{}, l.sleep, nil
 	err := read(l)
@@ -101,6 +103,9 @@ func (l *looper) while(clause *syntax.WhileClause) error {
 	p.state = changed
 	if err != nil || known == nil || *known == clause.Until {
 		return refuse(head, "whether the loop begins is not known")
+	}
+	if !clause.Until && len(clause.Cond) == 1 {
+		l.goesOn = source(head)
 	}
 	l.flag = func() bool {
 		_, known, err := p.condition(head)
@@ -395,8 +400,11 @@ func (l *looper) bound(s *syntax.Stmt, wanted, fails bool) {
 
 // body reads what is done at each attempt.
 func (l *looper) body(list []*syntax.Stmt) error {
+	outer := l.last
+	defer func() { l.last = outer }()
 	for i, s := range list {
 		last := i == len(list)-1
+		l.last = outer && last
 		if call, ok := s.Cmd.(*syntax.CallExpr); ok && len(call.Args) == 1 && call.Args[0].Lit() == "continue" && last && !s.Negated {
 			return nil
 		}
@@ -425,7 +433,7 @@ func (l *looper) item(s *syntax.Stmt, next *syntax.Stmt) error {
 		l.now++
 		return nil
 	}
-	if p.isLog(s) {
+	if p.isLog(s) || p.isLook(s) && !p.errexit && (next == nil || !looksAtStatus(next)) {
 		p.status = nil
 		return nil
 	}
@@ -518,6 +526,9 @@ func leaves(list []*syntax.Stmt) (leaving, bool) {
 	if len(list) == 0 {
 		return leaving{}, false
 	}
+	if i := slices.IndexFunc(list, ends); i >= 0 { // what follows is not reached
+		list = list[:i+1]
+	}
 	last := list[len(list)-1]
 	before := list[:len(list)-1]
 	if last.Negated || last.Background || len(last.Redirs) > 0 {
@@ -559,6 +570,12 @@ func leaves(list []*syntax.Stmt) (leaving, bool) {
 	return leaving{}, false
 }
 
+// ends reports whether a statement is exit with a status.
+func ends(s *syntax.Stmt) bool {
+	call, ok := s.Cmd.(*syntax.CallExpr)
+	return ok && len(call.Args) == 2 && call.Args[0].Lit() == "exit" && !s.Negated && !s.Background
+}
+
 func isEcho(s *syntax.Stmt) bool {
 	call, ok := s.Cmd.(*syntax.CallExpr)
 	return ok && len(call.Args) > 0 && (call.Args[0].Lit() == "echo" || call.Args[0].Lit() == "printf") && !s.Negated
@@ -581,12 +598,19 @@ func (l *looper) ifItem(clause *syntax.IfClause) error {
 	if len(clause.Cond) == 1 && p.isIdleTest(clause.Cond[0]) && l.allLog(clause.Then) && l.allLog(otherwise) && !mentions(clause.Cond[0], "?") {
 		return nil
 	}
+	if len(clause.Cond) == 1 && len(otherwise) == 0 && l.last && l.goesOn != "" && source(clause.Cond[0]) == l.goesOn {
+		return l.body(clause.Then) // else the loop ends here
+	}
 	if len(clause.Cond) == 1 {
 		l.counts(clause.Cond[0])
 	}
 	cond, known, err := p.conditionList(clause.Cond)
 	if counted := (*countError)(nil); errors.As(err, &counted) && len(clause.Cond) == 1 {
 		how, ok := leaves(clause.Then)
+		if other, leaving := leaves(otherwise); !ok && leaving && other.flow == goesOn && l.allLog(other.actions) {
+			l.bound(clause.Cond[0], false, other.fails)
+			return l.body(clause.Then)
+		}
 		if !ok || how.flow != goesOn || !l.allLog(how.actions) {
 			return refuse(clause.Cond[0], "what is done after some attempts")
 		}

@@ -18,8 +18,9 @@ type Options struct {
 	// Program is its name: bash, ash (of BusyBox), or sh, which may be any of them: then only what all of them read in the
 	// same way is accepted.
 	Program    string
-	Parameters []Word // $0, $1, …
-	Hostname   string // the variable that has what hostname prints; "" without
+	Parameters []Word                 // $0, $1, …
+	Hostname   string                 // the variable that has what hostname prints; "" without
+	Directory  func(path string) bool // reports whether a path is certainly a directory; nil if none is known
 	// Lookup returns what is known of a variable of the container. Without it, nothing is.
 	Lookup func(name string) (text string, state State)
 }
@@ -50,6 +51,13 @@ const (
 func Parse(text string, o Options) (*Script, error) {
 	if o.Lookup == nil {
 		o.Lookup = func(string) (string, State) { return "", Uncertain }
+	}
+	known := o.Lookup
+	o.Lookup = func(name string) (string, State) {
+		if strings.HasPrefix(name, FileText) {
+			return "", Uncertain
+		}
+		return known(name)
 	}
 	p := &parser{o: o, steps: new(int), state: state{vars: map[string]value{}, exported: map[string]bool{}, functions: map[string]*syntax.Stmt{}, parameters: o.Parameters}}
 	file, err := p.file(text)

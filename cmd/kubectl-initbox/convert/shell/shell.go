@@ -87,6 +87,10 @@ type Output struct {
 // and of patterns. Its parts follow one another without a gap.
 type Word []Part
 
+// FileText is what the name of a variable begins with that is none: it stands for $(cat FILE), and the path follows. For
+// whoever looks it up, its value is uncertain, and it may be missing.
+const FileText = "cat "
+
 // Part is a piece of a [Word].
 type Part struct {
 	Text string // literal
@@ -116,6 +120,8 @@ func (w Word) String() string {
 		switch {
 		case p.Env == "":
 			b.WriteString(p.Text)
+		case strings.HasPrefix(p.Env, FileText):
+			b.WriteString("$(" + p.Env + ")")
 		case p.Default == nil:
 			b.WriteString("$" + p.Env)
 		default:

@@ -50,19 +50,27 @@ func (p *parser) substituted(sub *syntax.CmdSubst) (string, error) {
 	return strings.TrimRight(text, "\n"), err
 }
 
-// substitution returns the word that $( … ) is: a variable for $(hostname), else what is known without running it.
+// substitution returns the word that $( … ) is: a variable for $(hostname), and what stands for $(cat FILE), else what is
+// known without running it.
 func (p *parser) substitution(sub *syntax.CmdSubst) (Word, error) {
-	if len(sub.Stmts) == 1 && p.o.Hostname != "" {
+	if len(sub.Stmts) == 1 {
 		s := sub.Stmts[0]
 		call, ok := s.Cmd.(*syntax.CallExpr)
-		alone := ok && len(call.Args) == 1 && len(call.Assigns) == 0 && len(s.Redirs) == 0 && !s.Negated && !s.Background
-		if alone && call.Args[0].Lit() == "hostname" && p.functions["hostname"] == nil {
+		alone := ok && len(call.Args) > 0 && len(call.Assigns) == 0 && len(s.Redirs) == 0 && !s.Negated && !s.Background && p.functions[call.Args[0].Lit()] == nil
+		switch {
+		case alone && call.Args[0].Lit() == "hostname" && len(call.Args) == 1 && p.o.Hostname != "":
 			return Word{{Env: p.o.Hostname}}, nil
+		case alone && call.Args[0].Lit() == "cat" && len(call.Args) == 2:
+			if file, err := p.text(call.Args[1]); err == nil && plainPath().MatchString(file) {
+				return Word{{Env: FileText + file}}, nil
+			}
 		}
 	}
 	text, err := p.substituted(sub)
 	return Word{{Text: text}}, err
 }
+
+var plainPath = lazy.Regexp(`^/[A-Za-z0-9_./-]+$`)
 
 // filtered returns what a pipeline prints.
 func (p *parser) filtered(s *syntax.Stmt, input *string) (string, bool, error) {

@@ -3,6 +3,7 @@ package shell
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -91,7 +92,7 @@ func isPattern(text string) bool {
 // expand returns the words that words of the script become.
 func (p *parser) expand(list []*syntax.Word) ([]Word, error) {
 	var all []Word
-	for _, w := range list {
+	for _, w := range p.braces(list) {
 		f := &fields{}
 		if err := p.parts(f, w, w.Parts, false, true); err != nil {
 			return nil, err
@@ -103,6 +104,35 @@ func (p *parser) expand(list []*syntax.Word) ([]Word, error) {
 		}
 	}
 	return all, nil
+}
+
+// braces returns the words with those of bash that {A,B} stands for in place of each. Sequences, braces in braces, and
+// patterns beside them stay, and are refused.
+func (p *parser) braces(list []*syntax.Word) (all []*syntax.Word) {
+	for _, w := range list {
+		split := &syntax.Word{Parts: slices.Clone(w.Parts)}
+		if p.o.Program != "bash" || isPattern(source(w)) || !splitBraces(w) {
+			all = append(all, w)
+			continue
+		}
+		syntax.SplitBraces(split)
+		words := []*syntax.Word{{}}
+		for _, part := range split.Parts {
+			elements := []*syntax.Word{{Parts: []syntax.WordPart{part}}}
+			if b, ok := part.(*syntax.BraceExp); ok && !b.Sequence && len(words)*len(b.Elems) < maxDepth {
+				elements = b.Elems
+			}
+			var longer []*syntax.Word
+			for _, before := range words {
+				for _, e := range elements {
+					longer = append(longer, &syntax.Word{Parts: slices.Concat(before.Parts, e.Parts)})
+				}
+			}
+			words = longer
+		}
+		all = append(all, words...)
+	}
+	return all
 }
 
 // one returns the word that a word of the script becomes where the shell splits nothing: in an assignment, after a
