@@ -52,7 +52,7 @@ func lookupBefore(name string, c *manifest.Container, n int) variable {
 		return variable{origin: uncertain, why: "it is set by the container runtime, not by env"}
 	case ofService().MatchString(name):
 		return variable{origin: uncertain, why: "it is set by the kubelet if there is such a Service"}
-	case !bareImage(c.Image):
+	case imageSets(c.Image, name):
 		return variable{origin: uncertain, why: "it is not in env, but the image may set it"}
 	}
 	return variable{origin: nowhere}
@@ -103,13 +103,33 @@ const byRuntime = "PATH HOME HOSTNAME TERM PWD OLDPWD SHLVL IFS PPID UID EUID RA
 // ofService matches the variables that the kubelet sets for Services.
 var ofService = lazy.Regexp(`_SERVICE_HOST$|_SERVICE_PORT($|_)|_PORT($|_[0-9]+_(TCP|UDP|SCTP))`)
 
-// bareImage reports whether an image is one of a distribution, whose configuration sets no variable but PATH:
+// imageVariables are the variables beside PATH that official images set:
 // https://github.com/docker-library/repo-info/tree/master/repos (the image configurations of each).
-func bareImage(image string) bool {
+var imageVariables = map[string]string{
+	"busybox": "", "alpine": "", "debian": "", "ubuntu": "",
+	"mariadb":  "GOSU_VERSION LANG MARIADB_MAJOR MARIADB_VERSION",
+	"mysql":    "GOSU_VERSION MYSQL_MAJOR MYSQL_VERSION MYSQL_SHELL_VERSION",
+	"postgres": "DOCKER_PG_LLVM_DEPS GOSU_VERSION LANG PG_MAJOR PG_SHA256 PG_VERSION PGDATA",
+	"redis":    "GOSU_VERSION REDIS_DOWNLOAD_SHA REDIS_DOWNLOAD_URL REDIS_VERSION",
+}
+
+func officialName(image string) string {
 	image = strings.TrimPrefix(strings.TrimPrefix(image, "docker.io/"), "library/")
 	image, _, _ = strings.Cut(image, "@")
 	image, _, _ = strings.Cut(image, ":")
-	return slices.Contains([]string{"busybox", "alpine", "debian", "ubuntu"}, image)
+	return image
+}
+
+// bareImage reports whether an image is one of a distribution, whose configuration sets no variable but PATH.
+func bareImage(image string) bool {
+	names, found := imageVariables[officialName(image)]
+	return found && names == ""
+}
+
+// imageSets reports whether an image sets a variable, or may do so.
+func imageSets(image, name string) bool {
+	names, found := imageVariables[officialName(image)]
+	return !found || slices.Contains(strings.Fields(names), name)
 }
 
 // kubeletWord returns the word that the kubelet makes of a text in command or args: $(NAME) is the variable, if there
