@@ -163,6 +163,9 @@ func (s *scriptReader) call(statement shell.Statement, last bool) error {
 	if call.Limit > 0 {
 		return &shell.Error{Word: "timeout", Why: "a limit of the time of " + call.Name}
 	}
+	if _, isCommand := commandOf(call.Name); !isCommand && probes[call.Name] != nil && !statement.Unchecked && !statement.MayFail {
+		return s.loop(shell.Statement{Loop: &shell.Loop{Pos: call.Pos, Until: shell.Cond{Call: call}, Attempts: 1, Fails: true}})
+	}
 	steps, err := s.steps(call, last && !statement.Unchecked && !statement.MayFail)
 	if err != nil {
 		return err

@@ -477,17 +477,20 @@ func (p *parser) assigned(a *syntax.Assign) (value, error) {
 	if !slices.ContainsFunc(sub.Stmts, func(s *syntax.Stmt) bool { return !p.isLog(s) }) {
 		return value{why: "what a command prints"}, nil
 	}
-	if !p.inLoop {
-		return value{}, refuse(a.Value, "the output of a command")
-	}
 	call, err := p.output(sub)
+	if !p.inLoop && (err != nil || !slices.Contains(asking, call.Name)) {
+		err = refuse(a.Value, "the output of a command")
+	}
 	if err != nil {
 		return value{}, err
 	}
-	p.aborts = p.aborts || p.errexit
+	p.aborts = p.aborts || p.errexit && p.inLoop
 	p.outputs[call] = refuse(sub, "the output of a command")
 	return value{output: call}, nil
 }
+
+// asking are commands that ask servers, so that what they print does not depend on what the script does meanwhile.
+var asking = []string{"kubectl", "curl", "wget", "psql", "mysql", "redis-cli", "nslookup", "dig"}
 
 // array returns the value of (A B …).
 func (p *parser) array(x *syntax.ArrayExpr) (value, error) {

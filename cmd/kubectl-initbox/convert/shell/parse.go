@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -59,7 +60,7 @@ func Parse(text string, o Options) (*Script, error) {
 		}
 		return known(name)
 	}
-	p := &parser{o: o, steps: new(int), state: state{vars: map[string]value{}, exported: map[string]bool{}, functions: map[string]*syntax.Stmt{}, parameters: o.Parameters}}
+	p := &parser{o: o, steps: new(int), outputs: map[*Call]error{}, state: state{vars: map[string]value{}, exported: map[string]bool{}, functions: map[string]*syntax.Stmt{}, parameters: o.Parameters}}
 	file, err := p.file(text)
 	if err != nil {
 		return nil, err
@@ -67,6 +68,9 @@ func Parse(text string, o Options) (*Script, error) {
 	body, err := p.statements(file.Stmts, context{tail: true})
 	if counted := (*countError)(nil); errors.As(err, &counted) {
 		err = &Error{Pos{1, 1}, "$" + counted.name, "a number that a loop counts"}
+	}
+	for _, unused := range p.outputs {
+		err = cmp.Or(err, unused)
 	}
 	if err != nil {
 		return nil, err
@@ -529,7 +533,7 @@ func (p *parser) or(s *syntax.Stmt, b *syntax.BinaryCmd, left, c context) ([]Sta
 	}
 	switch {
 	case end == endsNothing:
-		left.last = ignored
+		left.last, left.looked = ignored, false
 	case end == endsFailing && c.exit == ignored:
 		return nil, false, refuse(b.Y, "an exit from a shell whose failure is ignored")
 	case end == endsFailing:
@@ -654,6 +658,11 @@ func (p *parser) branch(n syntax.Node, cond Cond, then, otherwise, rest []*synta
 	if statements, done, err := p.checkedCall(cond, then, otherwise, c); done || err != nil {
 		return statements, false, err
 	}
+	if p.fails(cond, then, otherwise, c) {
+		return []Statement{{Loop: &Loop{Pos: at(n.Pos()), Until: negate(cond), Attempts: 1, Fails: true}}}, false, nil
+	} else if p.fails(cond, otherwise, then, c) {
+		return []Statement{{Loop: &Loop{Pos: at(n.Pos()), Until: cond, Attempts: 1, Fails: true}}}, false, nil
+	}
 	c.tail = tail
 	before := p.clone()
 	read := func(list []*syntax.Stmt) (all []Statement, after state, end flow, err error) {
@@ -751,6 +760,19 @@ func (p *parser) checkedCall(cond Cond, then, otherwise []*syntax.Stmt, c contex
 	return all, true, nil
 }
 
+// fails reports whether all that a condition decides is that the script fails, so that it waits for the opposite, in one
+// attempt: the kubelet starts it again.
+func (p *parser) fails(cond Cond, list, otherwise []*syntax.Stmt, c context) bool {
+	file := cond.Call != nil && cond.Call.Name == "test" && len(cond.Call.Args) == 2
+	if len(list) == 0 || c.exit != fatal || !file && cond.Match == nil || slices.ContainsFunc(otherwise, func(s *syntax.Stmt) bool { return !p.isLog(s) }) {
+		return false
+	}
+	saved := p.clone()
+	end, err := p.handler(list, c)
+	p.state = saved
+	return err == nil && end == endsFailing
+}
+
 func (p *parser) mark(s Statement, f fate) Statement {
 	s.Unchecked, s.MayFail = f == unchecked, f == ignored
 	return s
@@ -782,9 +804,14 @@ const (
 
 // handler returns what statements do that follow a failure.
 func (p *parser) handler(list []*syntax.Stmt, c context) (ending, error) {
+	slept := false
 	for i, s := range list {
 		if s.Negated || s.Background {
 			return endsOther, nil
+		}
+		if call, ok := s.Cmd.(*syntax.CallExpr); ok && len(call.Args) == 2 && call.Args[0].Lit() == "sleep" && p.harmless(call.Args[1]) {
+			slept = true
+			continue
 		}
 		if i > 0 && exitsWithStatus(s) { // that of the command before, which did not fail
 			return endsOK, nil
@@ -808,6 +835,9 @@ func (p *parser) handler(list []*syntax.Stmt, c context) (ending, error) {
 		default:
 			return endsOther, nil
 		}
+	}
+	if slept { // which only does not matter before the end
+		return endsOther, nil
 	}
 	return endsNothing, nil
 }
