@@ -79,7 +79,7 @@ func Run(ctx context.Context, p Program) error {
 }
 
 // run is a program and all that it has started: what is in its session, has one of them as its parent, has the mark in
-// its environment, or has the pipe for the output open. What is none of these is not found.
+// its environment, or has the pipe for the output open. Other processes are not found.
 type run struct {
 	session    int // the number of the program, which leads it
 	mark, pipe string
