@@ -55,16 +55,17 @@ func (h *execHook) check(c *cli.Context) error {
 
 // run runs the program in dir. What it prints is logged nowhere else than on stderr.
 func (h *execHook) run(ctx context.Context, e *env, dir, sha string) error {
-	start := time.Now()
+	start, target := time.Now(), failure.Printable(h.command)
+	log := e.log.With(failure.Fields(target, 0, nil))
 	err := process.Run(ctx, process.Program{
-		Path: h.command, Dir: dir, Timeout: h.timeout, Output: e.stderr, Log: e.log,
+		Path: h.command, Dir: dir, Timeout: h.timeout, Output: e.stderr, Log: log,
 		Env: append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PWD=") }), "GITSYNC_HASH="+sha),
 	})
 	switch {
 	case ctx.Err() != nil:
 		return err
 	case err == nil:
-		e.log.Info(fmt.Sprintf("%s: done in %v", h.command, time.Since(start).Round(time.Millisecond)), failure.Seconds(time.Since(start)))
+		log.Info(fmt.Sprintf("%s: done in %v", h.command, time.Since(start).Round(time.Millisecond)), failure.Seconds(time.Since(start)))
 		return nil
 	}
 	hint := "its output is in the log"
@@ -74,7 +75,8 @@ func (h *execHook) run(ctx context.Context, e *env, dir, sha string) error {
 	case isAnyOf(err, exec.ErrNotFound, os.ErrNotExist, os.ErrPermission):
 		hint = "the image of initbox has no other program, and no shell: is it on a volume, static, and executable?"
 	}
-	err = failure.New(failure.Unexpected, "run %s, the --%s-command: %v", h.command, h.flag, err).WithHint(hint)
+	f := failure.New(failure.Unexpected, "run %s, the --%s-command: %v", h.command, h.flag, err).WithHint(hint)
+	err = failure.About(target, f, f)
 	if h.once {
 		return poll.Permanent(err)
 	}

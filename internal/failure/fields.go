@@ -27,7 +27,11 @@ func Fields(target string, took time.Duration, err error) slog.Attr {
 			took = ended.Waited
 		}
 	}
-	if about, ok := errors.AsType[*aboutError](err); ok {
+	about, ok := errors.AsType[*aboutError](err)
+	if !ok { // the last attempt's may be
+		about, ok = errors.AsType[*aboutError](why)
+	}
+	if ok {
 		why = about.why
 		if target == "" {
 			target = about.target

@@ -53,7 +53,15 @@ func ParseSignal(text string) (*Signal, error) {
 // Hook returns the hook that sends it. A failure is permanent: neither the capabilities of this container nor what it
 // sees of the Pod can change, and a process that starts later reads the files then.
 func (s *Signal) Hook(log *slog.Logger) *Hook {
-	return &Hook{Name: "signal", Run: func(context.Context, string) error { return poll.Permanent(s.Send(log)) }}
+	target := failure.Printable(s.process)
+	log = log.With(failure.Fields(target, 0, nil))
+	return &Hook{Name: "signal", Run: func(context.Context, string) error {
+		err := s.Send(log)
+		if err == nil {
+			return nil
+		}
+		return poll.Permanent(failure.About(target, err, err))
+	}}
 }
 
 // find returns the processes of the program, without those that one of them has started: a server tells its workers.
