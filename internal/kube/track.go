@@ -165,8 +165,8 @@ func (t *track) get(ctx context.Context) error {
 	return nil
 }
 
-// follow watches from the version that look has found. If watching is forbidden, it waits for the next look instead. It
-// always returns an error, which says after which pause to continue.
+// follow watches from the version that look has found. If watching is forbidden, it waits for the next check instead.
+// It always returns an error, which says after which pause to continue.
 func (t *track) follow(ctx context.Context) error {
 	began := time.Now()
 	if t.version == "" || began.Before(t.watchAt) {
@@ -372,7 +372,7 @@ const longestPause = 10 * time.Second
 // looksPerSecond is how many of a follower's names are requested in a second, where there is no watch for them.
 const looksPerSecond = 20
 
-// pause returns the time until the next look where there is no watch: a second, or longer if there are many names or
+// pause returns the time until the next check where there is no watch: a second, or longer if there are many names or
 // large lists, as those of a visitor are.
 func (t *track) pause() time.Duration {
 	names := time.Duration(t.siblings()) * time.Second / looksPerSecond
@@ -383,7 +383,7 @@ func (t *track) pause() time.Duration {
 	return time.Duration(float64(pause) * (0.9 + 0.2*t.rand.Float64()))
 }
 
-// rarely is the longest time between two looks where there is no watch.
+// rarely is the longest time between two checks where there is no watch.
 const rarely = 30 * time.Second
 
 // rest delays the next request of a forbidden track until its turn, of which there are about ten in a second, or until
