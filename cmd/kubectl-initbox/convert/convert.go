@@ -44,6 +44,10 @@ type Step struct {
 	Differs        []string // what the step does differently
 	Why            string   // why it does what the command did
 
+	// implied says that initbox would log in, as a variable says, where the command does not, so that it must be left out:
+	// a later wait for a login to the same server does it.
+	implied bool
+
 	// Of steps that change files, for [settle]:
 	settle    func(k *files) ([]Step, error) // the steps instead of this one, once it is known what those before it made
 	writes    string                         // the only file that it writes, if it is one whose text may still grow

@@ -457,6 +457,9 @@ var opposite = map[string]string{
 // result returns the steps in order.
 func (s *scriptReader) result() (Result, error) {
 	var steps []Step
+	if err := s.leaveImplied(); err != nil {
+		return Result{}, err
+	}
 	for i := 0; i < len(s.items); {
 		it := s.items[i]
 		for i++; i < len(s.items) && together(it, s.items[i]); i++ {
@@ -487,6 +490,26 @@ func (s *scriptReader) result() (Result, error) {
 		}
 	}
 	return Result{Steps: steps, Differs: s.notes, Unused: s.unused}, nil
+}
+
+// leaveImplied leaves out waits for servers of PostgreSQL that a later wait logs in to.
+func (s *scriptReader) leaveImplied() error {
+	logsIn := func(it item, server string) bool {
+		return it.wait && slices.ContainsFunc(it.step.Args, func(target string) bool {
+			_, behind, login := strings.Cut(target, "@")
+			return strings.HasPrefix(target, "postgres://") && login && (behind == server || strings.HasPrefix(behind, server+"/") || strings.HasPrefix(behind, server+"#"))
+		})
+	}
+	for i := len(s.items) - 1; i >= 0; i-- {
+		if step := s.items[i].step; step.implied {
+			if len(step.Args) != 1 || !slices.ContainsFunc(s.items[i+1:], func(it item) bool { return logsIn(it, strings.TrimPrefix(step.Args[0], "postgres://")) }) {
+				return &shell.Error{Word: "PGUSER", Why: "a variable with which initbox would log in, where pg_isready does not"}
+			}
+			s.unused = append(s.unused, "pg_isready")
+			s.items = slices.Delete(s.items, i, i+1)
+		}
+	}
+	return nil
 }
 
 // together reports whether two waits, one after the other, are the same as one for both.

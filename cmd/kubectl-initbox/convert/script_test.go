@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"initbox/cmd/kubectl-initbox/convert/shell"
 )
 
 // TestReadScript pins what scripts become: the command line, then what is different and what is not needed.
@@ -80,6 +82,28 @@ func TestReadScript(t *testing.T) {
 		}
 		if got := commandLine(result); err != nil || got != want || !strings.Contains(notes, test.differs) {
 			t.Errorf("%s\n   got %s, %v\n  want %s\n%s", test.script, got, err, want, notes)
+		}
+	}
+}
+
+// TestImplied checks that pg_isready is left out where initbox would log in, and a later wait does.
+func TestImplied(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]string{
+		"until pg_isready -h db -U $PGUSER; do sleep 1; done; until psql -h db -U $PGUSER -d b -c 'select 1'; do sleep 1; done":   "wait-for-service postgres://${env:PGUSER}@db/b --timeout 5m",
+		"until pg_isready -h db -p 1; do sleep 1; done; sleep 1; until psql -h db -p 1 -U a -d b -c 'select 1'; do sleep 1; done": "sleep 1s -- wait-for-service postgres://a@db:1/b --timeout 5m",
+		"until pg_isready -h db; do sleep 1; done":                                                                  "error: PGUSER",
+		"until pg_isready -h db; do sleep 1; done; until psql -h db2 -U a -d b -c 'select 1'; do sleep 1; done":     "error: PGUSER",
+		"until pg_isready -h db; do sleep 1; done; until psql -h db -p 1 -U a -d b -c 'select 1'; do sleep 1; done": "error: PGUSER",
+		"until psql -h db -U a -d b -c 'select 1'; do sleep 1; done; until pg_isready -h db; do sleep 1; done":      "error: PGUSER",
+	} {
+		result, err := readScript("sh", script, nil, containerOf(t, "image: app, env: [{name: PGUSER, value: u}]", ""))
+		got := commandLine(result)
+		if err != nil {
+			got = "error: " + err.(*shell.Error).Word
+		}
+		if got != want {
+			t.Errorf("%s\n   got %s, %v\n  want %s", script, got, err, want)
 		}
 	}
 }

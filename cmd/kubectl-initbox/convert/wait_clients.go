@@ -60,7 +60,7 @@ var clients = map[string]client{
 	"pg_isready": {
 		options:   "h host=; p port=; U username=; d dbname=; t timeout=; q quiet",
 		server:    "h/PGHOST p/PGPORT - - d",
-		variables: "PG PGHOST PGPORT PGDATABASE PGPASSWORD PGCONNECT_TIMEOUT PGDATA",
+		variables: "PG PGHOST PGPORT PGDATABASE PGUSER PGPASSWORD PGCONNECT_TIMEOUT PGDATA",
 		status:    pgIsReady,
 	},
 	"psql": {

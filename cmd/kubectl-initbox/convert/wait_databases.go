@@ -24,6 +24,7 @@ func pgIsReady(a *asked) (Step, error) {
 	text, err := a.target("postgres")
 	step := wait("pg_isready does not log in, either", text)
 	step.differs("a server that has too many connections is not ready")
+	step.implied = hasVariable(a.c, "PGUSER")
 	if len(a.c.EnvFrom) > 0 {
 		step.differs("if envFrom has PGUSER, the login must succeed, too")
 	}
