@@ -33,6 +33,7 @@ type files struct {
 	guarded   string          // the path that a condition is about, which what follows makes or changes
 	assumed   bool            // that its kind is known only from the condition
 	mayFail   bool            // the script ignores the failure of the call
+	generated map[string]bool // files that generate has made, whose content stays, by place.value
 	texts     map[string]bool // files whose whole text a step has written, by place.value
 	filled    []string        // directories into which a step has copied or unpacked files whose names are not known
 	clones    map[string]bool // directories of git clone
@@ -77,7 +78,7 @@ func at(call *shell.Call, err error) error {
 // settle returns the steps of a container, now that all are known: those of file commands are understood by what the
 // ones before have made, and neighbours are joined.
 func settle(steps []Step, c *manifest.Container, installs ...*shell.Call) ([]Step, error) {
-	k := &files{c: c, kinds: map[string]kind{}, downloads: map[string]*download{}, flat: map[string]bool{}, texts: map[string]bool{}, clones: map[string]bool{}, setid: map[string]bool{}, given: map[string]bool{}, contents: map[string]content{}, stores: map[string]store{}, added: map[string][]location{}}
+	k := &files{c: c, kinds: map[string]kind{}, downloads: map[string]*download{}, flat: map[string]bool{}, generated: map[string]bool{}, texts: map[string]bool{}, clones: map[string]bool{}, setid: map[string]bool{}, given: map[string]bool{}, contents: map[string]content{}, stores: map[string]store{}, added: map[string][]location{}}
 	k.installed = official(c.Image) && slices.ContainsFunc(installs, func(call *shell.Call) bool {
 		return slices.ContainsFunc(call.Args, func(w shell.Word) bool { return w.String() == "ca-certificates" })
 	})
@@ -260,6 +261,7 @@ func (k *files) made(p location, what kind) {
 	}
 	k.kinds[p.value] = what
 	delete(k.stores, p.value)
+	delete(k.generated, p.value)
 	if what == absent {
 		maps.DeleteFunc(k.given, func(name string, _ bool) bool { return within(p.value, name) })
 		return

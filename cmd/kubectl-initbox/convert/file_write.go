@@ -179,22 +179,29 @@ func (k *files) template(w shell.Word) (template, error) {
 	return t, nil
 }
 
-// textOf adds what $(cat FILE) prints, if FILE is one that only the kubelet writes.
+// textOf adds what $(cat FILE) prints, if FILE is one that only the kubelet writes, or that generate has made.
 func (k *files) textOf(file string, part shell.Part, w shell.Word, t *template) error {
+	file, joined := strings.CutSuffix(file, shell.Joined)
 	from, err := k.place(shell.Word{{Text: file}}, &shell.Call{})
-	switch dir := path.Dir(from.value); {
+	text, dir := "(.Files.Get "+strconv.Quote(path.Base(from.value))+")", path.Dir(from.value)
+	switch {
 	case err != nil:
 		return err
 	case part.Split:
 		return stop(w, "what is in a file, without quotes, is not known to be one word")
-	case !from.flat() && !(from.projected() && from.root()), from.root() != (from.mount.SubPath != ""), dir == "/":
-		return stop(w, "not a file that is mounted from a ConfigMap or a Secret")
 	case t.files != "" && t.files != dir:
 		return stop(w, "a file of a second directory")
+	case k.generated[from.value] && !joined:
+		t.add(template{text: "{{ regexReplaceAll `\\n+\\z` " + text + " `` }}", files: dir})
+		return nil
+	case !from.flat() && !(from.projected() && from.root()), from.root() != (from.mount.SubPath != ""), dir == "/":
+		return stop(w, "not a file that is mounted from a ConfigMap or a Secret")
+	case joined:
+		text = "{{ " + text + ` | trimSuffix "\n" | replace "\n" "\\n" }}`
 	default:
-		t.add(template{text: "{{ regexReplaceAll `\\n+\\z` (.Files.Get " + strconv.Quote(path.Base(from.value)) + ") `` }}", files: dir,
-			differs: []string{"the container fails if " + from.value + " is missing, where the text would be empty"}})
+		text = "{{ regexReplaceAll `\\n+\\z` " + text + " `` }}"
 	}
+	t.add(template{text: text, files: dir, differs: []string{"the container fails if " + from.value + " is missing, where the text would be empty"}})
 	return nil
 }
 

@@ -36,6 +36,7 @@ func (k *files) generate(p location, what, mode string, flags []Flag, made ...lo
 		if k.made(f, file); mode != "0644" {
 			k.gives(f, false)
 		}
+		k.generated[f.value] = true
 	}
 	return []Step{s}, nil
 }
@@ -348,6 +349,8 @@ func (t *randomText) filter(call *shell.Call, first bool) bool {
 		return false
 	case match(`head -c ?(\d+)`) != nil:
 		return t.cut(number(match(`head -c ?(\d+)`)[1]))
+	case match(`dd bs=1 count=(\d+)( status=none)?`) != nil:
+		return t.cut(number(match(`dd bs=1 count=(\d+).*`)[1]))
 	case match(`fold -w ?(\d+)`) != nil && t.length == -1:
 		t.length = -number(match(`fold -w ?(\d+)`)[1]) - 1
 	case (line == "head -n 1" || line == "head -n1" || line == "head -1") && t.length < -1:

@@ -91,6 +91,9 @@ type Word []Part
 // whoever looks it up, its value is uncertain, and it may be missing.
 const FileText = "cat "
 
+// Joined follows the path if each line break but the last one becomes \n, as in sed ':a;N;$!ba;s/\n/\\n/g' FILE.
+const Joined = ` \n`
+
 // Part is a piece of a [Word].
 type Part struct {
 	Text string // literal

@@ -56,7 +56,10 @@ func (p *parser) substitution(sub *syntax.CmdSubst) (Word, error) {
 	if len(sub.Stmts) == 1 {
 		s := sub.Stmts[0]
 		call, ok := s.Cmd.(*syntax.CallExpr)
-		alone := ok && len(call.Args) > 0 && len(call.Assigns) == 0 && len(s.Redirs) == 0 && !s.Negated && !s.Background && p.functions[call.Args[0].Lit()] == nil
+		alone := ok && len(call.Args) > 0 && len(call.Assigns) == 0 && len(s.Redirs) == 0 && !s.Negated && !s.Background
+		if alone && p.functions[call.Args[0].Lit()] != nil {
+			return p.substituteFunction(sub, call)
+		}
 		switch {
 		case alone && call.Args[0].Lit() == "hostname" && len(call.Args) == 1 && p.o.Hostname != "":
 			return Word{{Env: p.o.Hostname}}, nil
@@ -64,10 +67,32 @@ func (p *parser) substitution(sub *syntax.CmdSubst) (Word, error) {
 			if file, err := p.text(call.Args[1]); err == nil && plainPath().MatchString(file) {
 				return Word{{Env: FileText + file}}, nil
 			}
+		case alone && call.Args[0].Lit() == "sed" && len(call.Args) == 3:
+			program, err1 := p.text(call.Args[1])
+			file, err2 := p.text(call.Args[2])
+			if err1 == nil && err2 == nil && program == `:a;N;$!ba;s/\n/\\n/g` && plainPath().MatchString(file) {
+				return Word{{Env: FileText + file + Joined}}, nil
+			}
 		}
 	}
 	text, err := p.substituted(sub)
 	return Word{{Text: text}}, err
+}
+
+// substituteFunction returns the word that $(NAME …) is, of a function that is one command.
+func (p *parser) substituteFunction(sub *syntax.CmdSubst, call *syntax.CallExpr) (Word, error) {
+	block, ok := p.functions[call.Args[0].Lit()].Cmd.(*syntax.Block)
+	p.depth++
+	defer func() { p.depth-- }()
+	if !ok || len(block.Stmts) != 1 || p.depth > maxDepth {
+		return nil, refuse(sub, "the output of a command")
+	}
+	restore, err := p.enter(call)
+	if err != nil {
+		return nil, err
+	}
+	defer restore()
+	return p.substitution(&syntax.CmdSubst{Left: sub.Left, Stmts: block.Stmts})
 }
 
 var plainPath = lazy.Regexp(`^/[A-Za-z0-9_./-]+$`)
