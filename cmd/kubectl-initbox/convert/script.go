@@ -122,6 +122,8 @@ type item struct {
 	limit     time.Duration
 	attempts  int // that the script makes; 0 if only their time is limited
 	goesOn    bool
+	loop      *shell.Loop
+	inAttempt time.Duration // the part of limit that its own attempts take
 }
 
 func (s *scriptReader) differs(note string) {
@@ -347,7 +349,7 @@ func (s *scriptReader) loop(statement shell.Statement) error {
 		s.differs("an attempt that failed ended the script, because of set -e, and the kubelet started it again; now the wait goes on")
 	}
 	for _, w := range waits {
-		it := item{step: w, wait: true, attempts: loop.Attempts, limit: loop.Timeout}
+		it := item{step: w, wait: true, attempts: loop.Attempts, limit: loop.Timeout, loop: loop}
 		each := loop.Pause
 		for i, f := range w.Flags {
 			if d, err := time.ParseDuration(f.Value); f.Name == "attempt-timeout" && err == nil {
@@ -361,7 +363,7 @@ func (s *scriptReader) loop(statement shell.Statement) error {
 			}
 		}
 		if loop.Attempts > 0 {
-			it.limit = time.Duration(loop.Attempts) * each
+			it.limit, it.inAttempt = time.Duration(loop.Attempts)*each, time.Duration(loop.Attempts)*(each-loop.Pause)
 			if it.limit < time.Minute && each < time.Second {
 				it.limit = 5 * time.Minute // an attempt has no time of its own
 			}
@@ -534,6 +536,10 @@ func merge(a, b item) item {
 		a.step.Why += "; " + b.step.Why
 	}
 	a.step.Writes, a.step.AsRoot = a.step.Writes || b.step.Writes, a.step.AsRoot || b.step.AsRoot
+	if a.loop == b.loop { // one attempt is at both
+		a.limit += b.inAttempt
+		return a
+	}
 	a.limit += b.limit
 	a.attempts += b.attempts
 	return a

@@ -609,7 +609,7 @@ func (p *parser) simple(s *syntax.Stmt, cmd *syntax.CallExpr) (*Call, error) {
 			continue
 		}
 		v := p.vars[exported]
-		if v.why != "" || v.output != nil || v.status != nil || v.counts != nil || v.count || v.list != nil {
+		if v.why != "" || v.either != nil || v.output != nil || v.status != nil || v.counts != nil || v.count || v.list != nil {
 			return nil, refuse(s, "the value of the variable "+exported+", which it may read, is not known")
 		}
 		call.Set = append(call.Set, Assignment{exported, v.word})

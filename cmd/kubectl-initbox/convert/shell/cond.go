@@ -36,8 +36,13 @@ func (p *parser) conditionList(list []*syntax.Stmt) (cond Cond, known *bool, err
 			return p.condition(s)
 		}
 		cmd, _ := s.Cmd.(*syntax.CallExpr)
+		decl, _ := s.Cmd.(*syntax.DeclClause)
 		switch {
 		case p.isLog(s):
+		case decl != nil && p.inLoop && p.locals != nil && len(s.Redirs) == 0:
+			if err := p.declare(decl); err != nil {
+				return cond, nil, err
+			}
 		case cmd != nil && len(cmd.Args) == 0 && len(s.Redirs) == 0 && p.inLoop:
 			if err := p.assigns(cmd); err != nil {
 				return cond, nil, err
@@ -109,6 +114,11 @@ func (p *parser) positive(s *syntax.Stmt) (Cond, *bool, error) {
 			return Cond{}, nil, refuse(s, "[[ is not in every shell")
 		}
 		return p.testClause(cmd.X)
+	case *syntax.IfClause:
+		if _, err := p.outer(s, context{}); err != nil {
+			return Cond{}, nil, err
+		}
+		return p.returned(s, cmd)
 	}
 	return Cond{}, nil, refuse(s, "a condition of this form")
 }
@@ -191,6 +201,9 @@ func (p *parser) conditionFunction(s *syntax.Stmt, cmd *syntax.CallExpr, body *s
 		return Cond{}, nil, err
 	}
 	defer restore()
+	errexit := p.errexit
+	defer func() { p.errexit = errexit }()
+	p.errexit = false // as everywhere in a condition
 	return p.condition(body)
 }
 
@@ -514,16 +527,89 @@ func evaluate(op string, texts []string) (result, ok bool) {
 	return a <= b, true
 }
 
+// compareEither returns the condition that a comparison is of a variable that a condition has set.
+func (p *parser) compareEither(n syntax.Node, v value, op string, pattern Word) (Cond, *bool, error) {
+	if v.either == nil {
+		a, ok1 := p.known(v.word)
+		b, ok2 := p.known(pattern)
+		result, ok := evaluate(op, []string{a, b})
+		if !ok || !ok1 || !ok2 || v.word == nil {
+			return Cond{}, nil, refuse(n, "its value is not known: it depends on a condition")
+		}
+		return constant(result)
+	}
+	yes, knownYes, err := p.compareEither(n, v.either.yes, op, pattern)
+	if err != nil {
+		return Cond{}, nil, err
+	}
+	no, knownNo, err := p.compareEither(n, v.either.no, op, pattern)
+	switch cond := v.either.cond; {
+	case err != nil:
+		return Cond{}, nil, err
+	case knownYes != nil && knownNo != nil && *knownYes == *knownNo:
+		return Cond{}, knownYes, nil
+	case knownYes != nil && knownNo != nil && *knownYes:
+		return cond, nil, nil
+	case knownYes != nil && knownNo != nil:
+		return negate(cond), nil, nil
+	case knownNo != nil && *knownNo:
+		return Cond{Any: []Cond{yes, negate(cond)}}, nil, nil
+	case knownNo != nil:
+		return Cond{All: []Cond{yes, cond}}, nil, nil
+	case knownYes != nil && *knownYes:
+		return Cond{Any: []Cond{no, cond}}, nil, nil
+	case knownYes != nil:
+		return Cond{All: []Cond{no, negate(cond)}}, nil, nil
+	}
+	return Cond{}, nil, refuse(n, "a value of this form")
+}
+
+// returned reads an if whose branches only return a status: the condition, or its opposite.
+func (p *parser) returned(s *syntax.Stmt, clause *syntax.IfClause) (Cond, *bool, error) {
+	refused := refuse(s, "a condition of this form")
+	if p.locals == nil || clause.Else == nil || len(clause.Else.Cond) > 0 {
+		return Cond{}, nil, refused
+	}
+	yes, ok1 := p.returns(clause.Then)
+	no, ok2 := p.returns(clause.Else.Then)
+	cond, known, err := p.conditionList(clause.Cond)
+	if err == nil && (!ok1 || !ok2 || yes == no || known != nil) {
+		err = refused
+	}
+	if no {
+		cond = negate(cond)
+	}
+	return cond, nil, err
+}
+
+// returns returns the status with which statements return from a function that do nothing else but write to the log.
+func (p *parser) returns(list []*syntax.Stmt) (ok, understood bool) {
+	for i, s := range list {
+		call, is := s.Cmd.(*syntax.CallExpr)
+		if i == len(list)-1 && is && len(call.Args) == 2 && call.Args[0].Lit() == "return" && len(s.Redirs) == 0 && !s.Negated {
+			status, err := strconv.Atoi(call.Args[1].Lit())
+			return status == 0, err == nil && status >= 0 && status < 256
+		}
+		if !p.isLog(s) {
+			break
+		}
+	}
+	return false, false
+}
+
 // compareCommand reads a comparison with the status of a command ($?), or with what one prints.
 func (p *parser) compareCommand(op string, operands []*syntax.Word) (Cond, bool, error) {
 	var status *Cond
 	var output *Call
+	var either *value
 	left := onlyPart(operands[0])
 	switch part := left.(type) {
 	case *syntax.ParamExp:
 		v := p.vars[part.Param.Value]
 		if part.Exp == nil && !part.Length && part.Slice == nil && part.Repl == nil && !part.Excl && part.Index == nil {
-			status, output = v.status, v.output
+			if status, output = v.status, v.output; v.either != nil {
+				either = &v
+			}
 		}
 		if isStatus(operands[0]) {
 			if p.status == nil {
@@ -542,7 +628,7 @@ func (p *parser) compareCommand(op string, operands []*syntax.Word) (Cond, bool,
 			return Cond{}, false, err
 		}
 	}
-	if status == nil && output == nil {
+	if either == nil && status == nil && output == nil {
 		return Cond{}, false, nil
 	}
 	var pattern Word
@@ -552,6 +638,13 @@ func (p *parser) compareCommand(op string, operands []*syntax.Word) (Cond, bool,
 			return Cond{}, false, err
 		}
 		pattern = list[0]
+	}
+	if either != nil {
+		cond, known, err := p.compareEither(operands[0], *either, op, pattern)
+		if err == nil && known != nil {
+			err = refuse(operands[0], "it is the same whatever the condition")
+		}
+		return cond, err == nil, err
 	}
 	if status != nil {
 		text, _ := pattern.Literal()

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -450,6 +451,8 @@ func (l *looper) item(s *syntax.Stmt, next *syntax.Stmt) error {
 		return l.listItem(s, cmd)
 	case *syntax.Block:
 		return l.body(cmd.Stmts)
+	case *syntax.ForClause:
+		return l.each(cmd)
 	case *syntax.DeclClause:
 		return p.declare(cmd)
 	case *syntax.CallExpr:
@@ -626,7 +629,79 @@ func (l *looper) ifItem(clause *syntax.IfClause) error {
 		}
 		return l.body(otherwise)
 	}
+	if l.flag == nil && p.sets(cond, clause.Then, otherwise) {
+		return nil
+	}
 	return l.either(clause, cond, clause.Then, otherwise)
+}
+
+// each reads a loop over known words in an attempt: what it does for each of them.
+func (l *looper) each(clause *syntax.ForClause) error {
+	p := l.p
+	iter, ok := clause.Loop.(*syntax.WordIter)
+	if !ok || clause.Select || clause.Braces || !iter.InPos.IsValid() || hasLeave(clause.Do) || slices.Contains(special, iter.Name.Value) || p.allexport {
+		return refuse(clause, "a loop of this form")
+	}
+	items, err := p.items(iter.Items)
+	if err != nil {
+		return err
+	}
+	last := l.last
+	defer func() { l.last = last }()
+	for _, item := range items {
+		if l.last = false; hasGlob(item) || p.perhapsSeveral(item) {
+			return refuse(iter.Items[0], "a list that is not known")
+		}
+		p.vars[iter.Name.Value] = value{word: item}
+		if err := l.body(clause.Do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sets reads branches that do nothing but set variables and write to the log. It returns false for others.
+func (p *parser) sets(cond Cond, then, otherwise []*syntax.Stmt) bool {
+	before, set := p.clone(), false
+	branch := func(list []*syntax.Stmt) (vars map[string]value, ok bool) {
+		p.state = before.clone()
+		for _, s := range list {
+			cmd, is := s.Cmd.(*syntax.CallExpr)
+			if p.isLog(s) {
+				continue
+			}
+			if !is || len(cmd.Args) > 0 || len(s.Redirs) > 0 || s.Negated || s.Background {
+				return nil, false
+			}
+			for _, a := range cmd.Assigns {
+				if set = true; a.Name == nil || a.Value == nil || !p.harmless(a.Value) {
+					return nil, false
+				}
+				if p.assign(a) != nil {
+					p.vars[a.Name.Value] = value{why: changes}
+				}
+			}
+		}
+		return p.vars, maps.Equal(p.exported, before.exported)
+	}
+	yes, ok1 := branch(then)
+	no, ok2 := branch(otherwise)
+	p.state = before
+	if !ok1 || !ok2 || !set {
+		return false
+	}
+	p.status = nil
+	for name, v := range yes {
+		if w := no[name]; !sameValue(v, w) {
+			p.vars[name] = value{either: &either{cond, v, w}}
+		}
+	}
+	for name, w := range no {
+		if _, found := yes[name]; !found {
+			p.vars[name] = value{either: &either{cond, value{why: changes}, w}}
+		}
+	}
+	return true
 }
 
 // either reads what is done if a condition holds, and if not. One of them leaves the loop.
@@ -760,7 +835,7 @@ func (l *looper) finish(entry state, rest []*syntax.Stmt, tail bool) ([]Statemen
 	for name, v := range after {
 		if before, found := entry.vars[name]; !found || !sameValue(before, v) {
 			atBound.vars[name] = value{why: changes}
-			if l.after == nil || v.output != nil || v.status != nil || v.why != "" {
+			if l.after == nil || v.output != nil || v.status != nil || v.either != nil || v.why != "" {
 				after[name] = value{why: changes}
 			}
 			if l.after != nil && found && p.vars[name].why == changes { // only set where the loop succeeds

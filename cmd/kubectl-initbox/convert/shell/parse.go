@@ -127,6 +127,13 @@ type value struct {
 	status *Cond  // whether this succeeded ($? of it)
 	counts []int  // one of these numbers
 	count  bool   // a number that the loop counts, while the loop is read
+	either *either
+}
+
+// either is what a variable holds that a condition has set.
+type either struct {
+	cond    Cond
+	yes, no value
 }
 
 // flow says how a list of statements ended.

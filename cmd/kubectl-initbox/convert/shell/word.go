@@ -497,6 +497,8 @@ func (p *parser) variable(n syntax.Node, name string) (Word, error) {
 		return nil, &countError{name}
 	case v.why != "":
 		return nil, refuse(n, "its value is not known: "+v.why)
+	case v.either != nil:
+		return nil, refuse(n, "its value is not known: it depends on a condition")
 	case v.list != nil:
 		return nil, refuse(n, "an array as one word")
 	case v.output != nil:
