@@ -125,7 +125,8 @@ func (k kubectlCall) targets(setting string, c *manifest.Container) ([]string, e
 	return list, nil
 }
 
-// ownNamespace reports whether a word is the namespace of the Pod's service account, which is that of targets without one.
+// ownNamespace reports whether a word is the namespace of the Pod's service account, which is that of targets without
+// one.
 func ownNamespace(w shell.Word) bool {
 	dir := strings.TrimPrefix(w.String(), "$("+shell.FileText)
 	return len(w) == 1 && (dir == "/var/run/secrets/kubernetes.io/serviceaccount/namespace)" || dir == "/run/secrets/kubernetes.io/serviceaccount/namespace)")

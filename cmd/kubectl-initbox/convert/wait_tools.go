@@ -96,7 +96,8 @@ func waitForIt(words []shell.Word, c *manifest.Container) ([]Step, error) {
 	return []Step{s}, err
 }
 
-// waitFor is wait-for, which runs a command behind -- only if it has not waited in vain, as wait-for-it.sh does with -s.
+// waitFor is wait-for, which runs a command behind -- only if it has not waited in vain, as wait-for-it.sh does with
+// -s.
 func waitFor(words []shell.Word, c *manifest.Container) ([]Step, error) {
 	return waitForIt(append([]shell.Word{{{Text: "-s"}}}, words...), c)
 }

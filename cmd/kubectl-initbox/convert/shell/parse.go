@@ -767,8 +767,8 @@ func (p *parser) checkedCall(cond Cond, then, otherwise []*syntax.Stmt, c contex
 	return all, true, nil
 }
 
-// fails reports whether all that a condition decides is that the script fails, so that it waits for the opposite, in one
-// attempt: the kubelet starts it again.
+// fails reports whether all that a condition decides is that the script fails, so that it waits for the opposite, in
+// one attempt: the kubelet starts it again.
 func (p *parser) fails(cond Cond, list, otherwise []*syntax.Stmt, c context) bool {
 	file := cond.Call != nil && cond.Call.Name == "test" && len(cond.Call.Args) == 2
 	if len(list) == 0 || c.exit != fatal || !file && cond.Match == nil || slices.ContainsFunc(otherwise, func(s *syntax.Stmt) bool { return !p.isLog(s) }) {

@@ -50,8 +50,8 @@ func (p *parser) substituted(sub *syntax.CmdSubst) (string, error) {
 	return strings.TrimRight(text, "\n"), err
 }
 
-// substitution returns the word that $( … ) is: a variable for $(hostname), and what stands for $(cat FILE), else what is
-// known without running it.
+// substitution returns the word that $( … ) is: a variable for $(hostname), and what stands for $(cat FILE), else what
+// is known without running it.
 func (p *parser) substitution(sub *syntax.CmdSubst) (Word, error) {
 	if len(sub.Stmts) == 1 {
 		s := sub.Stmts[0]
