@@ -692,8 +692,8 @@ func (p *parser) sets(cond Cond, then, otherwise []*syntax.Stmt) bool {
 	}
 	p.status = nil
 	for name, v := range yes {
-		if w := no[name]; !sameValue(v, w) {
-			p.vars[name] = value{either: &either{cond, v, w}}
+		if p.vars[name] = v; !sameValue(v, no[name]) {
+			p.vars[name] = value{either: &either{cond, v, no[name]}}
 		}
 	}
 	for name, w := range no {

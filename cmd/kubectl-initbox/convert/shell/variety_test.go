@@ -288,6 +288,66 @@ func (g *generator) loop() string {
 	return "ok=0; for " + i + " in 1 2 3; do if " + g.name() + "; then ok=1; break; fi; sleep 1; done; " + g.pick("[ $ok = 1 ] || exit 1", `if [ "$ok" -ne 1 ]; then echo; exit 1; fi`, `[ "$ok" = 0 ] && exit 1`)
 }
 
+// TestEitherVariety compares what a loop waits for that looks at a variable which several conditions set with what a real
+// shell does: whether it ends at its first attempt.
+func TestEitherVariety(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many shells")
+	}
+	random := soak.Rand(t)
+	g := &generator{Rand: random}
+	read, all := 0, 120
+	if soak.Running(t) {
+		all = 2000
+	}
+	for range all {
+		set := func() string { return g.pick("ok=1", "ok=0", "echo x", "n=$((n+1))", "ok=1; n=$((n+1))", "echo; ok=2") }
+		when := func() string {
+			return "if " + g.pick("", "! ") + g.pick("a $h", "f $h", "b") + "; then " + set() + g.pick("", "; else "+set()) + "; fi; "
+		}
+		body := "ok=" + g.pick("0", "1") + "; n=0; " + g.pick("", "h=x; "+when()) + "for h in x y" + g.pick("", " z") + "; do " + when() + g.pick("", when()) + "done; "
+		end := g.pick("[ $ok = 1 ]", "[ $ok -ne 0 ]", `[ "$ok" != 0 ]`, "[ $ok -ge 1 ]", "[ 1 = $ok ]", "[ $ok -eq $n ]", "! [ $ok = 0 ]")
+		script := "f() { local u=$1; if " + g.pick("", "! ") + "a $u; then return " + g.pick("0", "1") + "; else echo; return " + g.pick("0", "1") + "; fi; }\n" +
+			g.pick("", "set -e\n") + "while true; do " + body + g.pick(end+" && break", "if "+end+"; then echo; exit 0; fi", "if ! "+end+"; then sleep 1; else break; fi") + "; sleep 1; done"
+		parsed, err := Parse(script, Options{Program: "bash", Lookup: func(string) (string, State) { return "", Unset }})
+		if err != nil {
+			continue
+		}
+		read++
+		for bits := range 16 {
+			truth := func(name string) bool { return bits>>strings.Index("xyzb", name)&1 == 1 }
+			var holds func(c Cond) bool
+			holds = func(c Cond) bool {
+				result := false
+				switch {
+				case c.Call != nil && c.Call.Name == "b":
+					result = truth("b")
+				case c.Call != nil:
+					result = truth(c.Call.Args[0].String())
+				case c.All != nil:
+					result = !slices.ContainsFunc(c.All, func(c Cond) bool { return !holds(c) })
+				default:
+					result = slices.ContainsFunc(c.Any, holds)
+				}
+				return result != c.Not
+			}
+			var status strings.Builder
+			for _, name := range []string{"x", "y", "z", "b"} {
+				fmt.Fprintf(&status, "%s=%d; ", strings.ToUpper(name), map[bool]int{true: 0, false: 1}[truth(name)])
+			}
+			shell := status.String() + "a() { case $1 in x) return $X;; y) return $Y;; *) return $Z;; esac; }; b() { return $B; }; sleep() { exit 9; }\n" + script
+			err := exec.Command("bash", "-c", shell).Run()
+			if want := holds(parsed.Body[0].Loop.Until); want != (err == nil) {
+				t.Fatalf("%s\nread as %s\nwith %s it holds: %v; the shell: %v", script, notation(parsed.Body), status.String(), want, err)
+			}
+		}
+	}
+	t.Logf("%d of %d scripts were read", read, all)
+	if read < all/10 {
+		t.Errorf("only %d of %d scripts were read", read, all)
+	}
+}
+
 // TestWordVariety compares the arguments that random words become with those that real shells make of them.
 func TestWordVariety(t *testing.T) {
 	if testing.Short() {
