@@ -9,6 +9,7 @@ import (
 
 	"initbox/cmd/kubectl-initbox/convert/shell"
 	"initbox/cmd/kubectl-initbox/manifest"
+	"initbox/internal/lazy"
 )
 
 const copyFlags = "r R recursive; a archive; p; f force; n no-clobber; u update; L dereference; P no-dereference; d; H; v verbose; T no-target-directory; remove-destination"
@@ -175,6 +176,9 @@ func (k *files) copyOne(c copying, from, to location, several bool) (Step, error
 	if c.exactTarget && !c.recursive {
 		s.differs(k.intoNote(to)...)
 	}
+	if !c.recursive && from.pattern == "" && k.kind(from) == unknown && !inBin().MatchString(from.value) {
+		s.differs("if " + from.value + " is a directory, what is in it is copied, where cp without -r fails")
+	}
 	if c.recursive && from.mount != nil && !from.projected() {
 		s.differs("it is an error if there is a socket, a pipe or a device in " + from.value)
 	}
@@ -204,6 +208,9 @@ func (k *files) copyOne(c copying, from, to location, several bool) (Step, error
 	}
 	return s, nil
 }
+
+// inBin matches the path of a program.
+var inBin = lazy.Regexp(`/s?bin/[^/]+$`)
 
 // refuseCopy refuses what depends on what is there.
 func (k *files) refuseCopy(c copying, from, to location, into bool) error {
@@ -244,6 +251,8 @@ func (k *files) refuseCopy(c copying, from, to location, into bool) error {
 		return stop(from.word, "a pattern that some shells match with . and ..")
 	case c.keep != "" && c.asLink && into && !c.moves && from.pattern == "" && !from.dot && k.kind(from) != file && !k.untouched(inside):
 		return stop(to.word, "cp gives a directory in it the owner and mode of the source, which copy does not change in a directory that exists")
+	case c.keep != "" && c.recursive && from.projected() && from.root() && from.pattern == "" && !(from.dot && k.kind(to) == directory):
+		return stop(from.word, "the directory where the volume is mounted, whose mode the copy would not have")
 	case c.keep != "" && from.dot && k.kind(to) == directory && !to.fresh():
 		return stop(to.word, "cp gives it the owner and mode of the source, which copy does not change in a directory that exists")
 	}
@@ -272,7 +281,7 @@ func (k *files) destination(c copying, from, to location, into bool, s *Step) (s
 	case into:
 		return to.text + "/" + from.base(), nil
 	case k.untouched(to) || k.kinds[to.value] == absent:
-		s.differs("a second run copies to " + to.value + " again, where cp -r would copy into it")
+		s.differs("a second run copies to " + to.value + " again, where " + map[bool]string{false: "cp -r copies", true: "mv moves"}[c.moves] + " into it if it is a directory")
 		return to.text, nil
 	}
 	if c.moves {
@@ -318,6 +327,9 @@ func (k *files) copySettings(c copying, from, to location, s *Step) []string {
 		add(true, "links=follow")
 	case c.asLink && from.pattern == "" && !from.slash && !from.root():
 		add(true, "links=keep")
+	}
+	if c.keep == "" && c.mode == "" && !from.projected() && (c.recursive || k.busybox() && k.kinds[from.value] != file) {
+		s.differs("setuid, setgid and sticky bits are not copied")
 	}
 	add(c.noOverwrite, "no-overwrite")
 	add(c.update, "update")

@@ -169,7 +169,7 @@ func (k *files) findRemove(p location, s search) ([]Step, error) {
 	}
 	step := Step{Subcommand: "prepare", Writes: true, Why: "prepare removes the same files"}
 	text := p.text + "#empty"
-	if k.kind(p) != directory {
+	if k.kinds[p.value] != directory && !p.root() {
 		step.differs(noFailure + p.value + " does not exist")
 		text += "&if-exists"
 	}
@@ -257,7 +257,7 @@ func (k *files) findChange(p location, s search, call *shell.Call) ([]Step, erro
 	case s.kind == "f":
 		step.differs("sockets and pipes are changed, too, and not only regular files")
 	case s.kind == "" && !g.has("R") && !g.has("h"):
-		step.differs("what a symbolic link leads to is not changed, unless it lies in " + p.value)
+		step.differs("what a symbolic link leads to is not changed, unless it is itself found in " + p.value)
 	}
 	if s.below {
 		step.Args[0] = strings.Replace(step.Args[0], "&recursive", "&children", 1)

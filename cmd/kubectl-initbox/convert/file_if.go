@@ -115,7 +115,7 @@ func (k *files) conditional(t fileTest, then []Step) ([]Step, error) {
 	case t.holds:
 		return steps, t.ifExists(p, prior, steps)
 	}
-	return steps, t.unlessExists(p, steps)
+	return steps, t.unlessExists(p, k.untouched(p), steps)
 }
 
 // finalDownloads returns the steps with their downloads as they are now: no later command uses what may not be there.
@@ -231,7 +231,7 @@ func (t fileTest) dangling(p location, prior kind) []string {
 
 // unlessExists adds the settings that make steps do nothing if the path exists. Only the last step may make the path:
 // of several downloads, the one that makes it becomes the last.
-func (t fileTest) unlessExists(p location, steps []Step) error {
+func (t fileTest) unlessExists(p location, untouched bool, steps []Step) error {
 	i := slices.IndexFunc(steps, func(s Step) bool { return len(s.Args) == 2 && s.Args[1] == p.text })
 	if i >= 0 && !slices.ContainsFunc(steps, func(s Step) bool { return s.Subcommand != "fetch" }) {
 		guard := steps[i]
@@ -248,7 +248,7 @@ func (t fileTest) unlessExists(p location, steps []Step) error {
 		case last && s.Subcommand == "copy" && len(s.Args) == 1:
 			s.Args[0] = setting(s.Args[0], "unless="+escapeValue(p.text))
 		case last && s.Subcommand == "fetch" && len(s.Args) == 2 && s.Args[1] == p.text:
-			s.Args[0] = setting(s.Args[0], "no-overwrite")
+			s.Args[0] = setting(s.Args[0], "unless="+escapeValue(p.text))
 		case s.Subcommand == "fetch" && len(s.Args) == 2 && (last || !within(s.Args[1], p.text) && !within(p.text, s.Args[1])):
 			s.Args[0] = setting(s.Args[0], "unless="+escapeValue(p.text))
 		case last && s.Subcommand == "generate" && (s.Args[1] == p.text || strings.HasPrefix(p.text, s.Args[1]+"/tls.")): // which keeps what is there
@@ -262,8 +262,23 @@ func (t fileTest) unlessExists(p location, steps []Step) error {
 			s.ownerless = nil // nothing is there that had another owner
 		}
 		s.writes = ""
+		if last && !untouched {
+			s.differs(t.counts(p, s.Subcommand)...)
+		}
 	}
 	return nil
+}
+
+// counts returns what is different where a step of a subcommand finds another kind of file than the test looks for.
+func (t fileTest) counts(p location, subcommand string) (notes []string) {
+	leaves := subcommand == "copy" || subcommand == "fetch" // anything that is there
+	switch {
+	case leaves && t.op != "-e":
+		notes = append(notes, "nothing is done either if "+p.value+" is "+map[string]string{"-f": "a directory", "-d": "a file"}[t.op])
+	case !leaves && t.op == "-e":
+		notes = append(notes, "it is an error if "+p.value+" is of another kind, where the script leaves it alone")
+	}
+	return append(notes, "a symbolic link "+p.value+" that leads nowhere is left alone, or replaced, but not written through")
 }
 
 // onlyMakes reports whether the arguments of prepare only make the path, which does nothing if it is there.

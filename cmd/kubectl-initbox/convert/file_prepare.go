@@ -20,11 +20,28 @@ func plain(call *shell.Call) error {
 		return stop(call.Stdout.File, "what "+call.Name+" prints, in a file")
 	case call.Stderr != nil && call.Stderr.File != nil:
 		return stop(call.Stderr.File, "what "+call.Name+" prints, in a file")
-	case strings.TrimLeft(call.Umask, "0") != "" && strings.TrimLeft(call.Umask, "0") != "22":
-		return &shell.Error{Word: "umask " + call.Umask, Why: "a umask other than 022"}
 	}
-	return nil
+	return usualMask(call)
 }
+
+// umask returns the umask of a call without zeros in front of it, 22 if it has set none.
+func umask(call *shell.Call) string {
+	if call.Umask == "" {
+		return "22"
+	}
+	return cmp.Or(strings.TrimLeft(call.Umask, "0"), "0")
+}
+
+// usualMask returns an error for a umask other than 022.
+func usualMask(call *shell.Call) error {
+	if umask(call) == "22" {
+		return nil
+	}
+	return &shell.Error{Word: "umask " + call.Umask, Why: "a umask other than 022"}
+}
+
+// masking are the commands that know the umask of the call, or make nothing.
+var masking = set("echo printf : cat sed cd openssl ssh-keygen uuidgen test rm ls")
 
 // places reads the flags of a call, and its other words as at least n paths.
 func (k *files) places(call *shell.Call, syntax string, n int) (given, []location, error) {
@@ -331,6 +348,9 @@ func (k *files) chmod(call *shell.Call) ([]Step, error) {
 	if len(words) < 2 {
 		return nil, &shell.Error{Word: "chmod", Why: "too few arguments"}
 	}
+	if text, _ := words[0].Literal(); k.busybox() && ownOfBusybox().MatchString(text) {
+		return nil, stop(words[0], "a mode that BusyBox reads in its own way")
+	}
 	setting, err := modeSetting(words[0])
 	if err != nil {
 		return nil, err
@@ -349,10 +369,13 @@ func (k *files) chmod(call *shell.Call) ([]Step, error) {
 		s.Why = "prepare changes the mode where it differs"
 		k.setsID(p, setting, o.has("R"))
 		mode := setting
-		if octal, ok := strings.CutPrefix(setting, "mode=0"); ok && strings.Trim(octal, "01234567") == "" && p.pattern == "" && (o.has("R") || k.kind(p) != file) && k.clearsSetgid(p) {
+		if octal, ok := strings.CutPrefix(setting, "mode=0"); ok && len(octal) == 3 && (o.has("R") || p.pattern != "" || k.kind(p) != file) && k.clearsSetgid(p) {
 			mode = "mode=00" + octal
 		} else if setsGroup().MatchString(setting) && p.pattern == "" && (o.has("R") || k.kind(p) != file) && k.clearsSetgid(p) {
 			mode += ",g-s"
+		}
+		if k.busybox() && setsOthers().MatchString(setting) {
+			s.differs("a sticky bit is cleared, which the chmod of BusyBox keeps")
 		}
 		return k.change(p, s, mode, o.has("R"))
 	})
@@ -368,6 +391,9 @@ func modeSetting(w shell.Word) (string, error) {
 		text = strings.TrimLeft(text, "0")
 		if len(text) > 4 {
 			return "", stop(w, "not a mode")
+		}
+		if all, _ := w.Literal(); len(all) > 4 { // which also clears the setuid and setgid bits of directories
+			return "mode=0" + strings.Repeat("0", 4-len(text)) + text, nil
 		}
 		text = strings.Repeat("0", 3-min(3, len(text))) + text
 		if len(text) == 3 {
@@ -399,8 +425,13 @@ func modeSetting(w shell.Word) (string, error) {
 
 var modePart = lazy.Regexp(`^([ugoa]*)([-+=])([rwxXst]+|[ugo])$|^([ugoa]+)=$`)
 
-// setsGroup matches a mode that says all that a group may.
-var setsGroup = lazy.Regexp(`[=,][uo]*[ga][ugoa]*=`)
+// setsGroup and setsOthers match a mode that says all that a group may, or all others. ownOfBusybox matches one in which
+// BusyBox looks at the mode when it has cleared a part of it, and one with a sticky bit for some.
+var (
+	setsGroup    = lazy.Regexp(`[=,][uo]*[ga][ugoa]*=`)
+	setsOthers   = lazy.Regexp(`[=,][ug]*[oa][ugoa]*=`)
+	ownOfBusybox = lazy.Regexp(`=[^,]*[Xst]|=.*s|[ugoa][-+][^,]*t`)
+)
 
 func (k *files) touch(call *shell.Call) ([]Step, error) {
 	_, all, err := k.places(call, "", 1)
@@ -515,8 +546,11 @@ func (k *files) removeMatching(p location, recursive, force bool) (Step, error) 
 		return s, stop(p.word, "a pattern that is not understood")
 	}
 	text := p.text + "#empty"
-	if k.kind(p) != directory {
+	if k.kinds[p.value] != directory && !p.root() {
 		text += "&if-exists"
+	}
+	if k.kind(p) == unknown {
+		s.differs("it is " + k.anError() + " if " + p.value + " is a file")
 	}
 	for _, name := range names {
 		text += "&name=" + escapeValue(name)

@@ -58,6 +58,9 @@ type fileCommand func(k *files, call *shell.Call) ([]Step, error)
 func deferred(f fileCommand) command {
 	return func(call *shell.Call, c *manifest.Container) ([]Step, error) {
 		return []Step{{settle: func(k *files) ([]Step, error) {
+			if err := usualMask(call); err != nil && !masking[call.Name] {
+				return nil, at(call, err)
+			}
 			steps, err := f(k, call)
 			if err == nil && k.unread != nil {
 				err = stop(k.unread, "what an earlier command has made or changed in the image")
@@ -176,6 +179,9 @@ func (k *files) anError() string {
 // parentNote returns what is different where the directory of a place may be missing, for which a command fails.
 func (k *files) parentNote(p location) []string {
 	up := path.Dir(p.value)
+	if p.slash && k.kinds[p.value] != directory && p.pattern == "" && !p.root() {
+		return []string{"the directory " + p.value + " is made, too, if it is missing"}
+	}
 	mounted := slices.ContainsFunc(k.c.VolumeMounts, func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == up })
 	if p.root() || k.kinds[up] == directory || mounted {
 		return nil
@@ -317,7 +323,7 @@ func (k *files) linkNote(p location) []string {
 	if where == " in the volume /" { // of a script without a manifest
 		where = ""
 	}
-	return []string{"a symbolic link" + where + " is not followed, but " + k.anError()}
+	return []string{"a symbolic link to a directory" + where + " is not followed, but " + k.anError()}
 }
 
 // owned refuses the steps that make files for root which had, or kept, another owner, unless a later step gives them

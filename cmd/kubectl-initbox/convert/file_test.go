@@ -332,11 +332,11 @@ func TestFileConditions(t *testing.T) {
 		{condition: "test ! -f /empty/a", then: "touch /empty/a", want: "prepare /empty/a#file"},
 		{condition: "test ! -f /data/a", then: "cp /config/a /data/a", want: "copy /config/a:/data/a#unless=/data/a"},
 		{condition: "test ! -e /empty/done", then: "cp -rT /app /empty", want: "copy /app:/empty#mode=go-w&dir-mode=go-w&links=keep&unless=/empty/done"},
-		{condition: "test ! -f /data/a.jar", then: "curl -fLo /data/a.jar https://repo.example/a", want: "fetch https://repo.example/a#no-overwrite /data/a.jar"},
-		{condition: "test ! -e /claim/a.jar", then: "wget -P /claim https://repo.example/a.jar", want: "fetch https://repo.example/a.jar#no-overwrite /claim/a.jar"},
+		{condition: "test ! -f /data/a.jar", then: "curl -fLo /data/a.jar https://repo.example/a", want: "fetch https://repo.example/a#unless=/data/a.jar /data/a.jar"},
+		{condition: "test ! -e /claim/a.jar", then: "wget -P /claim https://repo.example/a.jar", want: "fetch https://repo.example/a.jar#unless=/claim/a.jar /claim/a.jar"},
 		{condition: "test ! -d /empty/db", then: "mkdir -p /empty/x; curl -fL https://repo.example/a.tgz | tar xz --no-same-owner -C /empty", want: "prepare /empty/x -- fetch https://repo.example/a.tgz#unpack&unless=/empty/db /empty/"},
 		{condition: "test ! -d /empty/db", then: "curl -fLo /tmp/a https://repo.example/a.tgz; tar xzf /tmp/a --no-same-owner -C /empty; rm -f /tmp/a", want: "fetch https://repo.example/a.tgz#unpack&unless=/empty/db /empty/"},
-		{condition: "test ! -f /empty/a", then: "curl -fLo /empty/a https://repo.example/a; curl -fLo /empty/b https://repo.example/b", want: "fetch https://repo.example/b#unless=/empty/a /empty/b -- fetch https://repo.example/a#no-overwrite /empty/a"},
+		{condition: "test ! -f /empty/a", then: "curl -fLo /empty/a https://repo.example/a; curl -fLo /empty/b https://repo.example/b", want: "fetch https://repo.example/b#unless=/empty/a /empty/b -- fetch https://repo.example/a#unless=/empty/a /empty/a"},
 		{condition: "test ! -d /empty/db", then: "curl -fL https://repo.example/a.tgz | tar xz --no-same-owner -C /empty; curl -fLo /empty/b https://repo.example/b", stops: "/empty/db: a condition"},
 		{condition: "test ! -d /data/d", then: "curl -fLo /data/d/a https://repo.example/a; curl -fLo /data/d/b https://repo.example/b", stops: "/data/d: a condition"},
 		{condition: "test ! -f /data/a", then: "echo x > /data/a", want: "render --inline=/data/a=x\n --no-overwrite"},
@@ -415,7 +415,7 @@ type fileCase struct {
 	image   string
 }
 
-const linkDiffers = "a symbolic link in the volume"
+const linkDiffers = "a symbolic link to a directory in the volume"
 
 var fileCases = []fileCase{
 	{script: "mkdir -p /empty/a /empty/b/c", want: "prepare /empty/a /empty/b/c"},
@@ -490,8 +490,8 @@ var fileCases = []fileCase{
 	{script: "find /data ! -name lost+found -exec chown -h 9 {} +; chmod -R 700 /data", want: "prepare /data#owner=9&recursive&exclude=lost+found /data#mode=00700&recursive", differs: "at any depth"},
 	{script: "cp -r public /empty/", want: "copy ./public:/empty/public#mode=go-w&dir-mode=go-w&links=keep", differs: "if public is empty", inside: true},
 	{script: "cp -r . /empty", want: "copy .:/empty#mode=go-w&dir-mode=go-w", differs: "is empty", inside: true},
-	{script: "cp -r ./dist/* /empty/", want: "copy ./dist/*:/empty/#mode=go-w&dir-mode=go-w", inside: true},
-	{script: "cp a $SUB/b /empty/", want: "copy ./a:/empty/#mode=go-w -- copy ./$(SUB)/b:/empty/#mode=go-w", inside: true}, // which may read what the first has written
+	{script: "cp -r ./dist/* /empty/", want: "copy ./dist/*:/empty/#mode=go-w&dir-mode=go-w", differs: "setuid, setgid and sticky bits are not copied", inside: true},
+	{script: "cp a $SUB/b /empty/", want: "copy ./a:/empty/#mode=go-w -- copy ./$(SUB)/b:/empty/#mode=go-w", differs: "setuid, setgid and sticky bits are not copied", inside: true}, // which may read what the first has written
 	{script: "cp /config/a b", stops: "b: not an absolute path"},
 	{script: "cp -r ../a /empty/", stops: "a path with .. in it"},
 	{script: "mv a /empty/", stops: "a: not an absolute path"},
@@ -521,7 +521,11 @@ var fileCases = []fileCase{
 	{script: "cp -a /claim/a/ /empty/", image: "debian:12", want: "copy /claim/a:/empty/a#keep", differs: "a device in /claim/a"},
 	{script: "mkdir /empty/a; cp -a /claim/a/ /empty/", image: "debian:12", stops: "gives a directory in it the owner and mode of the source"},
 	{script: "chmod -R u=rwx,g=rx /data", want: "prepare /data#mode=u=rwx,g=rx,g-s&recursive"},
-	{script: "chmod -R a=rX /data", want: "prepare /data#mode=a=rX,g-s&recursive"},
+	{script: "chmod -R a=rX /data", stops: "BusyBox reads in its own way"},
+	{script: "chmod u=rwx,g=rwxs /data", stops: "BusyBox reads in its own way"},
+	{script: "chmod -R go=r /data", want: "prepare /data#mode=go=r,g-s&recursive", differs: "a sticky bit is cleared"},
+	{script: "chmod -R 755 /data/*", want: "prepare /data#children&mode=00755", differs: "begins with a dot"},
+	{script: "chmod -R 00755 /data", image: "debian:12", want: "prepare /data#mode=00755&recursive"},
 	{script: "chmod -R a=rX /data", image: "debian:12", want: "prepare /data#mode=a=rX&recursive"},
 	{script: "chmod -R u+rwX,go-rwx /data", want: "prepare /data#mode=u+rwX,go-rwx&recursive"},
 	{script: "chmod +x /one.conf", stops: "mounted read-only"},

@@ -308,10 +308,10 @@ func (k *files) writeText(call *shell.Call, p location, t template, appended boo
 		return nil, stop(p.word, ">> of a file that no command before has written, so that a second run would add the text again")
 	}
 	mode := ""
-	if umask := strings.TrimLeft(call.Umask, "0"); umask == "77" {
+	if umask(call) == "77" {
 		mode = "0600"
-	} else if umask != "" && umask != "22" {
-		return nil, &shell.Error{Word: "umask " + call.Umask, Why: "a umask that is not understood"}
+	} else if err := usualMask(call); err != nil {
+		return nil, err
 	}
 	if (len(t.secrets) > 0 || t.files != "") && mode == "" {
 		mode = "0644"
@@ -414,6 +414,9 @@ func unsplit(w shell.Word) shell.Word {
 
 // concatenate copies one file, or several of one mounted volume in their order, or joins certificates.
 func (k *files) concatenate(call *shell.Call, sources []location, to location) ([]Step, error) {
+	if err := usualMask(call); err != nil {
+		return nil, err
+	}
 	if err := noPattern(sources[0]); len(sources) == 1 && err == nil && k.unread == nil {
 		steps, err := k.copyAll(copying{mode: "mode=0644", exactTarget: true, follow: true}, sources, to)
 		return steps, err

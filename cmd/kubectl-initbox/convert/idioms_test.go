@@ -109,6 +109,10 @@ func TestIdioms(t *testing.T) {
 		{"mkdir -p /data/a; cd /data/a || exit 1; touch b", "prepare /data/a /data/a/b#file"},
 		{"git -C /data/a clone https://git.example/b c", "-/data/a: whether it is a directory is not known"},
 		{"cd /tmp && touch /data/a", "prepare /data/a#file"},
+		{"umask 077; cat /data/a > /data/f", "-umask 077: a umask other than 022"},
+		{"umask 077; curl -fo /data/f http://repo/f", "-umask 077: a umask other than 022"},
+		{"umask 000; mkdir -p /data/logs && touch /data/logs/a", "-umask 000: a umask other than 022"},
+		{"umask 0077; echo a > /data/f", "render --inline /data/f=a\n --mode 0600"},
 		{"eval $DB_HOST", "-eval"},
 		{"echo hello", "-nothing"},
 	} {

@@ -31,6 +31,7 @@ func (k *files) generate(p location, what, mode string, flags []Flag, made ...lo
 			s.differs(keepsWhatIsThere)
 		}
 		s.differs(k.linkNote(f)...)
+		s.differs(k.parentNote(f)...)
 	}
 	for _, f := range made {
 		if k.made(f, file); mode != "0644" {
@@ -57,13 +58,10 @@ func (k *files) outFile(call *shell.Call, w shell.Word) (p location, mode string
 	case appended:
 		return p, "", stop(p.word, "it adds to a file")
 	}
-	switch strings.TrimLeft(call.Umask, "0") {
-	case "", "22":
-		return p, "0644", nil
-	case "77":
+	if umask(call) == "77" {
 		return p, "0600", nil
 	}
-	return p, "", &shell.Error{Word: "umask " + call.Umask, Why: "a umask that is not understood"}
+	return p, "0644", usualMask(call)
 }
 
 // keyAlgorithms are those of generate, by the kind of a key with its size or its curve.
@@ -280,6 +278,9 @@ func (k *files) random(call *shell.Call) ([]Step, error) {
 	p, mode, err := k.outFile(last, out)
 	if err != nil {
 		return nil, err
+	}
+	if out != nil {
+		mode = "0644" // not only for keys
 	}
 	what, flags := t.flags()
 	if what == "" {

@@ -86,7 +86,7 @@ func TestGenerate(t *testing.T) {
 		{script: "openssl rand -hex 32 > /out/secret", want: "generate token /out/secret --bytes 32 --encoding hex --mode 0644", differs: keepsWhatIsThere},
 		{script: "openssl rand -hex 32 > /out/secret", want: "generate token /out/secret --bytes 32 --encoding hex --mode 0644", differs: "no line break"},
 		{script: "umask 077; openssl rand -base64 48 > /out/secret", want: "generate token /out/secret --bytes 48 --encoding base64"},
-		{script: "openssl rand -out /out/secret 32", want: "generate token /out/secret --bytes 32 --encoding raw"},
+		{script: "openssl rand -out /out/secret 32", want: "generate token /out/secret --bytes 32 --encoding raw --mode 0644"},
 		{script: "openssl rand 32 | base64 -w0 > /out/secret", want: "generate token /out/secret --bytes 32 --encoding base64 --mode 0644"},
 		{script: "head -c 32 /dev/urandom | base64 > /out/secret", want: "generate token /out/secret --bytes 32 --encoding base64 --mode 0644"},
 		{script: "dd if=/dev/urandom bs=32 count=1 2>/dev/null | base64 > /out/secret", want: "generate token /out/secret --bytes 32 --encoding base64 --mode 0644"},

@@ -146,8 +146,8 @@ func (k *files) bundle(call *shell.Call, sources []location, to location, append
 			return nil, stop(from.word, "not a file in the same ConfigMap or Secret as the others, and by its name it may be something else than certificates")
 		}
 	}
-	if umask := strings.TrimLeft(call.Umask, "0"); umask != "" && umask != "22" {
-		return nil, &shell.Error{Word: "umask " + call.Umask, Why: "a umask other than 022"}
+	if err := usualMask(call); err != nil {
+		return nil, err
 	}
 	steps, err := k.trust(to, sources, appended, Flag{"pem", to.text})
 	if err == nil {

@@ -163,7 +163,7 @@ func (k *files) writeContent(call *shell.Call, from, to location, text content) 
 	s.Why, s.Inside = "render replaces the same texts", s.Inside || k.inImage(from)
 	s.Flags = slices.DeleteFunc(s.Flags, func(f Flag) bool { return f.Name == "mode" && f.Value == "0644" })
 	s.Flags = append(s.Flags, Flag{"files", text.dir}, Flag{"mode", "0644"})
-	if strings.TrimLeft(call.Umask, "0") == "77" {
+	if umask(call) == "77" {
 		s.Flags = slices.DeleteFunc(s.Flags, func(f Flag) bool { return f == Flag{"mode", "0644"} })
 	}
 	s.instead = text.writes
