@@ -133,7 +133,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// TestFileText pins what becomes of $(cat FILE) in a text that is written.
+// TestFileText pins the result of $(cat FILE) in a text that is written.
 func TestFileText(t *testing.T) {
 	t.Parallel()
 	const trimmed = "{{ regexReplaceAll `\\n+\\z` (.Files.Get \"a\") `` }}"

@@ -257,7 +257,10 @@ func (k *files) findChange(p location, s search, call *shell.Call) ([]Step, erro
 	case s.kind == "f":
 		step.differs("sockets and pipes are changed, too, and not only regular files")
 	case s.kind == "" && !g.has("R") && !g.has("h"):
-		step.differs("what a symbolic link leads to is not changed, unless it is itself found in " + p.value)
+		step.differs("what a symbolic link leads to is not changed, unless that is found, too")
+		if name != "chmod" {
+			step.differs("the owner of a symbolic link itself is changed")
+		}
 	}
 	if s.below {
 		step.Args[0] = strings.Replace(step.Args[0], "&recursive", "&children", 1)

@@ -425,8 +425,8 @@ func modeSetting(w shell.Word) (string, error) {
 
 var modePart = lazy.Regexp(`^([ugoa]*)([-+=])([rwxXst]+|[ugo])$|^([ugoa]+)=$`)
 
-// setsGroup and setsOthers match a mode that says all that a group may, or all others. ownOfBusybox matches one in which
-// BusyBox looks at the mode when it has cleared a part of it, and one with a sticky bit for some.
+// setsGroup and setsOthers match a mode that says all that a group may, or all others. ownOfBusybox matches one in
+// which BusyBox looks at the mode when it has cleared a part of it, and one with a sticky bit for some.
 var (
 	setsGroup    = lazy.Regexp(`[=,][uo]*[ga][ugoa]*=`)
 	setsOthers   = lazy.Regexp(`[=,][ug]*[oa][ugoa]*=`)
@@ -557,6 +557,7 @@ func (k *files) removeMatching(p location, recursive, force bool) (Step, error) 
 	}
 	if !recursive { // directories stay
 		text += "&older-than=0"
+		s.differs(noFailure + "a directory matches, which stays")
 	}
 	s.Args = []string{text}
 	s.Flags = []Flag{{"force", ""}}

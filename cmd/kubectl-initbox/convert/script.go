@@ -34,7 +34,7 @@ func readScript(program, source string, parameters []string, c *manifest.Contain
 		return Result{}, err
 	}
 	if program = shellOf(program, c); program == "sh" && callsUpdateTrust().MatchString(text) {
-		program = "bash" // as in all distributions that have it
+		program = "bash" // which sh is in the distributions with that command
 	}
 	script, err := shell.Parse(text, shell.Options{Program: program, Parameters: list, Lookup: known, Hostname: hostnameIn(c), Directory: func(path string) bool { return isMountPoint(path, c) }})
 	if err != nil {

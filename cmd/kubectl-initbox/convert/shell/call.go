@@ -41,7 +41,7 @@ func (p *parser) isLog(s *syntax.Stmt) bool {
 	return false
 }
 
-// lookOnly are commands that only print what they find, for whoever reads the log.
+// lookOnly are commands that only print what they find, for the log.
 var lookOnly = []string{"nslookup", "dig", "host", "getent", "ls", "df", "ps", "netstat", "ss"}
 
 // isLook reports whether a statement does nothing but look and write to the log. It may fail.

@@ -87,8 +87,8 @@ type Output struct {
 // and of patterns. Its parts follow one another without a gap.
 type Word []Part
 
-// FileText is what the name of a variable begins with that stands for $(cat FILE), and is followed by the path. Its value
-// is uncertain, and it may be missing.
+// FileText is what the name of a variable begins with that stands for $(cat FILE), and is followed by the path. Its
+// value is uncertain, and it may be missing.
 const FileText = "cat "
 
 // Joined follows the path if each line break but the last one becomes \n, as in sed ':a;N;$!ba;s/\n/\\n/g' FILE.

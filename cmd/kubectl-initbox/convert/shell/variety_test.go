@@ -288,8 +288,8 @@ func (g *generator) loop() string {
 	return "ok=0; for " + i + " in 1 2 3; do if " + g.name() + "; then ok=1; break; fi; sleep 1; done; " + g.pick("[ $ok = 1 ] || exit 1", `if [ "$ok" -ne 1 ]; then echo; exit 1; fi`, `[ "$ok" = 0 ] && exit 1`)
 }
 
-// TestEitherVariety compares what a loop waits for that looks at a variable which several conditions set with what a real
-// shell does: whether it ends at its first attempt.
+// TestEitherVariety compares what a loop waits for that looks at a variable which several conditions set with what a
+// real shell does: whether it ends at its first attempt.
 func TestEitherVariety(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many shells")
