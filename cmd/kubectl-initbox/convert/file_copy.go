@@ -403,6 +403,8 @@ func (k *files) copied(c copying, from, to location, into bool) {
 		delete(k.kinds, to.value)
 	case into || from.dot:
 		k.made(to, directory)
+	case what == file && !c.exactTarget && k.kind(to) == unknown && !k.untouched(to): // which may be a directory
+		k.made(location{value: path.Dir(to.value)}, directory)
 	case what != unknown:
 		k.made(to, what)
 	}
