@@ -271,6 +271,8 @@ func TestParse(t *testing.T) {
 		{"[ -d /x ] && a", "error: the script fails if the condition does not hold"},
 		{`if [ "$HOST" = db ]; then a; else b; fi; c`, "(a)?; (c)"},
 		{`if [ -z "$UNSET" ]; then a; fi`, "(a)"},
+		{`set -u; if [ -z "$UNSET" ]; then a; fi`, "error: with which set -u ends the script"},
+		{`set -u; if [ -z "${UNSET:-}" ]; then a $HOST; fi`, "(a $HOST)"},
 		{`case $HOST in x) a ;; db|y) b ;; *) c ;; esac`, "(b)"},
 		{`case $HOST in x) a ;; [!x]?) d ;; esac; e`, "(d)?; (e)"},
 		{`case $HOST in x) a ;; "d*") d ;; esac; e`, "(e)"},

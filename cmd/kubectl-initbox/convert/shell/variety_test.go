@@ -30,9 +30,10 @@ func TestParseVariety(t *testing.T) {
 	}
 	dir := t.TempDir()
 	fake := `#!` + shells[0] + `
-n=1
+n=1 # a loop that is endless after a failure that the test does not follow is ended
 while read -r line; do n=$((n+1)); done < ` + dir + `/log
 echo "${0##*/}${*:+ $*}" >> ` + dir + `/log
+[ $n -gt 90 ] && kill $PPID
 while read -r k; do [ "$k" = $n ] && exit 3; done < ` + dir + `/fail
 exit 0
 `
@@ -246,7 +247,7 @@ func (g *generator) statement() string {
 	case 10:
 		return "X=" + g.pick("1", "2") + `; if [ "$X" = 1 ]; then ` + g.statement() + g.pick("", "; exit 0") + "; fi"
 	case 11:
-		return g.pick(`[ "${X:-1}" = 1 ]`, "[ 1 = 2 ]", "test -n x", "false", "true") + g.pick(" && ", " || ") + g.statement()
+		return g.pick(`[ "${X:-1}" = 1 ]`, "[ 1 = 2 ]", "test -n x", "false", "true") + g.pick(g.pick(" && ", " || ")+g.statement(), " && "+g.name()+g.pick(" || true", " || echo x", " || exit 1", " || { echo; sleep 1; exit 1; }"))
 	case 12, 13, 14, 15, 16, 17, 18:
 		return g.loop()
 	}
@@ -263,7 +264,7 @@ func (g *generator) loop() string {
 	over := g.pick("exit 1", "break", "{ echo; exit 1; }")
 	test := fmt.Sprintf("[ $%s %s %d ]", i, g.pick("-ge", "-gt", "-eq"), 1+g.IntN(4))
 	after := g.pick("", "; exit 1", fmt.Sprintf("; if [ $%s -eq 3 ]; then exit 1; fi", i), fmt.Sprintf("; [ $%s -lt 3 ] || exit 1", i), "; echo no; exit 1", "; c")
-	switch g.IntN(11) {
+	switch g.IntN(13) {
 	case 0:
 		return "until " + cond + "; do " + body + "; done"
 	case 1:
@@ -282,6 +283,10 @@ func (g *generator) loop() string {
 		return i + "=0; while [ $" + i + " -lt 3 ]; do " + cond + " && " + leave + "; " + count + "; " + body + "; done" + after
 	case 8:
 		return i + "=0; while ! " + g.name() + " && [ $" + i + " -lt 3 ]; do sleep 1; " + count + "; done" + after
+	case 10:
+		return i + "=0; until " + cond + "; do if [ $" + i + " -lt 3 ]; then " + count + "; sleep 1; else " + strings.Trim(over, "{}; ") + g.pick("", "; echo") + "; fi; " + g.pick("", body+"; ") + "done" + after
+	case 11:
+		return i + "=0; while true; do if [ $" + i + " -lt 3 ]; then " + count + "; " + cond + " && " + leave + "; " + g.pick("ls /; ", "") + "sleep 1; else " + strings.Trim(over, "{}; ") + "; fi; done" + after
 	case 9:
 		return "while true; do a; if [ $? -eq 0 ]; then " + strings.Trim(leave, "{}; ") + "; fi; " + body + "; done"
 	}

@@ -486,7 +486,10 @@ func (p *parser) variable(n syntax.Node, name string) (Word, error) {
 	case !found && strings.Contains(" IFS RANDOM SECONDS LINENO OPTIND PPID PWD OLDPWD ", " "+name+" "):
 		return nil, refuse(n, "a value that only the running shell knows")
 	case !found:
-		if _, state := p.o.Lookup(name); state == Unset && !p.nounset {
+		switch _, state := p.o.Lookup(name); {
+		case state == Unset && p.nounset:
+			return nil, refuse(n, "a variable that is not set, with which set -u ends the script")
+		case state == Unset:
 			return Word{}, nil
 		}
 		return Word{{Env: name}}, nil
