@@ -232,6 +232,8 @@ func (k *files) echo(call *shell.Call) (template, error) {
 			switch {
 			case p.Env == "" && strings.Contains(p.Text, `\`), p.Env != "" && v.origin == inManifest && strings.Contains(v.value, `\`):
 				return t, stop(w, "a backslash, which shells understand differently")
+			case strings.HasPrefix(p.Env, shell.FileText):
+				t.differs = append(t.differs, "a backslash in what $("+p.Env+") prints stays as it is, whatever the echo of the image makes of it")
 			case p.Env != "" && (v.origin == inSecret || v.origin == inConfigMap):
 				t.differs = append(t.differs, "a backslash in the value of "+p.Env+" stays as it is, whatever the echo of the image makes of it")
 			}
