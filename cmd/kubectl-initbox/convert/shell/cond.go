@@ -564,6 +564,20 @@ func (p *parser) compareEither(n syntax.Node, v value, op string, pattern Word) 
 	return Cond{}, nil, refuse(n, "a value of this form")
 }
 
+// calls returns the calls of a condition, without tests.
+func (c Cond) calls() (all []*Call) {
+	if c.Call != nil && c.Call.Name != "test" {
+		all = append(all, c.Call)
+	}
+	if c.Match != nil {
+		all = append(all, c.Match.Call)
+	}
+	for _, inner := range slices.Concat(c.All, c.Any) {
+		all = append(all, inner.calls()...)
+	}
+	return all
+}
+
 // returned reads an if whose branches only return a status: the condition, or its opposite.
 func (p *parser) returned(s *syntax.Stmt, clause *syntax.IfClause) (Cond, *bool, error) {
 	refused := refuse(s, "a condition of this form")
@@ -643,6 +657,9 @@ func (p *parser) compareCommand(op string, operands []*syntax.Word) (Cond, bool,
 		cond, known, err := p.compareEither(operands[0], *either, op, pattern)
 		if err == nil && known != nil {
 			err = refuse(operands[0], "it is the same whatever the condition")
+		}
+		for _, call := range cond.calls() {
+			delete(p.outputs, call)
 		}
 		return cond, err == nil, err
 	}

@@ -630,6 +630,9 @@ func (l *looper) ifItem(clause *syntax.IfClause) error {
 		return l.body(otherwise)
 	}
 	if l.flag == nil && p.sets(cond, clause.Then, otherwise) {
+		for _, call := range cond.calls() { // which must be part of what the loop waits for
+			p.outputs[call] = refuse(clause, "a condition that does not end the loop")
+		}
 		return nil
 	}
 	return l.either(clause, cond, clause.Then, otherwise)
