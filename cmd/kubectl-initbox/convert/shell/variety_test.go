@@ -348,7 +348,7 @@ func TestEitherVariety(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d scripts were read", read, all)
-	if read < all/10 {
+	if read < all/20 {
 		t.Errorf("only %d of %d scripts were read", read, all)
 	}
 }
