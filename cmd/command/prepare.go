@@ -39,8 +39,8 @@ Examples:
 			}
 			flags := settingsOf(c, prepare.Settings)
 			for _, arg := range args {
-				if arg == "on-root-mismatch" && flags.On("recursive") {
-					return nil, usagef("%s is the value of a flag and no path", arg).hint("write --recursive=on-root-mismatch, or ./on-root-mismatch")
+				if flag := map[string]string{"on-root-mismatch": "recursive", "file": "absent"}[arg]; flag != "" && flags.On(flag) {
+					return nil, usagef("%s is the value of a flag and no path", arg).hint("write --" + flag + "=" + arg + ", or ./" + arg)
 				}
 				p, err := prepare.Parse(arg, flags)
 				if err != nil {

@@ -167,6 +167,9 @@ func (s Settings) OneOf(name string, allowed ...string) (string, error) {
 		return value, nil
 	}
 	allowed = slices.DeleteFunc(slices.Clone(allowed), func(s string) bool { return s == "" })
+	if len(allowed) == 1 {
+		return "", fmt.Errorf("%s: want %s or no value", name, allowed[0])
+	}
 	return "", fmt.Errorf("%s: want one of %s", name, strings.Join(allowed, ", "))
 }
 

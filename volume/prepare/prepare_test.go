@@ -294,7 +294,7 @@ func TestAbsent(t *testing.T) {
 	if got := strings.Join(names(t, dir), " "); got != "kept kept/file" {
 		t.Errorf("left: %s", got)
 	}
-	log = done(t, dir+"/kept/file#absent=file", dir+"/none#absent=file", dir+"/kept#absent=file")
+	log = done(t, dir+"/kept/file#absent=file", dir+"/none#absent=file", dir+"/kept#absent=file", "/#absent=file")
 	requireLog(t, log, "kept/file: 1 file removed", "none: nothing to change", "kept: is a directory, which stays")
 	if got := strings.Join(names(t, dir), " "); got != "kept" {
 		t.Errorf("left with absent=file: %s", got)

@@ -29,7 +29,7 @@ func (j *job) risky(doing, what string) error {
 
 // absent removes the path, whatever it is, with all below.
 func (j *job) absent(ctx context.Context) error {
-	if j.path == "/" {
+	if j.path == "/" && !j.OnlyFile {
 		return errors.New("remove /: the root directory cannot be removed")
 	}
 	up, name := filepath.Dir(j.path), filepath.Base(j.path)
@@ -49,12 +49,16 @@ func (j *job) absent(ctx context.Context) error {
 	if err := errors.Join(err, errAbove); err != nil {
 		return perm.Failed("read", perm.Read, j.path, err)
 	}
-	if info.MountRoot || info.Mount != above.Mount {
-		return failure.WithHint(fmt.Errorf("remove %s: it is a mount point", failure.Printable(j.path)), "#empty with --force removes what is in it")
-	}
 	if info.Kind() == unix.S_IFDIR && j.OnlyFile {
 		j.count(staying)
 		return nil
+	}
+	if info.MountRoot || info.Mount != above.Mount {
+		hint := "#empty with --force removes what is in it"
+		if info.Kind() != unix.S_IFDIR {
+			hint = "a file that is mounted with subPath cannot be removed"
+		}
+		return failure.WithHint(fmt.Errorf("remove %s: it is a mount point", failure.Printable(j.path)), hint)
 	}
 	if mounts.Nowhere(j.path) != "" {
 		if err := j.risky("remove what is in", "it is in no volume"); err != nil {
