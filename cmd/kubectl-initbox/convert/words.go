@@ -107,8 +107,8 @@ var ofService = lazy.Regexp(`_SERVICE_HOST$|_SERVICE_PORT($|_)|_PORT($|_[0-9]+_(
 // https://github.com/docker-library/repo-info/tree/master/repos (the image configurations of each).
 var imageVariables = map[string]string{
 	"busybox": "", "alpine": "", "debian": "", "ubuntu": "",
-	"mariadb":  "GOSU_VERSION LANG MARIADB_MAJOR MARIADB_VERSION",
-	"mysql":    "GOSU_VERSION MYSQL_MAJOR MYSQL_VERSION MYSQL_SHELL_VERSION",
+	"mariadb":  "GOSU_VERSION GPG_KEYS LANG MARIADB_MAJOR MARIADB_VERSION REPOSITORY",
+	"mysql":    "GOSU_VERSION GPG_KEYS MYSQL_MAJOR MYSQL_VERSION MYSQL_SHELL_VERSION",
 	"postgres": "DOCKER_PG_LLVM_DEPS GOSU_VERSION LANG PG_MAJOR PG_SHA256 PG_VERSION PGDATA",
 	"redis":    "GOSU_VERSION REDIS_DOWNLOAD_SHA REDIS_DOWNLOAD_SHA1 REDIS_DOWNLOAD_URL REDIS_VERSION",
 }
