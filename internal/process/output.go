@@ -18,12 +18,12 @@ const (
 	maxEnd   = 4_000
 )
 
-// follow returns a file for the output of the program, and a function that waits until all programs have closed it, but
-// not long.
-func (p Program) follow() (file *os.File, written func(), err error) {
+// follow returns a file for the output of the program, a channel that is closed when all programs have closed it, and a
+// function that waits for that, but not long.
+func (p Program) follow() (file *os.File, closed <-chan struct{}, written func(), err error) {
 	from, file, err := os.Pipe()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	o, done := &output{Program: p}, make(chan struct{})
 	go func() {
@@ -32,7 +32,7 @@ func (p Program) follow() (file *os.File, written func(), err error) {
 		io.Copy(o, from)
 		o.finish()
 	}()
-	return file, func() {
+	return file, done, func() {
 		limit, cancel := context.WithTimeout(context.Background(), outputWait)
 		defer cancel()
 		select {
@@ -47,12 +47,12 @@ func (p Program) follow() (file *os.File, written func(), err error) {
 // counted. That nothing reads it does not end the program.
 type output struct {
 	Program
-	mu     sync.Mutex
-	begun  int    // bytes passed on
-	inLine bool   // the last one was not the end of a line
-	limit  bool   // was reached, which was logged
-	more   int    // bytes after that
-	end    []byte // the last ones of them
+	mu    sync.Mutex
+	begun int    // bytes passed on, or waiting
+	line  []byte // waiting for its end, so that the log does not go on in it
+	limit bool   // was reached, which was logged
+	more  int    // bytes after that
+	end   []byte // the last ones of them
 }
 
 func (o *output) Write(p []byte) (int, error) {
@@ -84,23 +84,23 @@ func (o *output) finish() {
 		}
 		o.Log.Warn(fmt.Sprintf("%s: %s of its output left out", o.Path, words.Plural(o.more-len(o.end), "byte")))
 	}
-	if o.more > 0 {
-		o.pass(o.end)
-		o.endLine()
-	}
+	o.pass(o.end)
+	o.endLine()
 	o.more, o.end = 0, nil
 }
 
+// pass passes on whole lines.
 func (o *output) pass(p []byte) {
-	if len(p) > 0 {
-		o.Output.Write(p)
-		o.inLine = p[len(p)-1] != '\n'
+	o.line = append(o.line, p...)
+	if whole := bytes.LastIndexByte(o.line, '\n') + 1; whole > 0 {
+		o.Output.Write(o.line[:whole])
+		o.line = bytes.Clone(o.line[whole:])
 	}
 }
 
-// endLine lets the log continue on a line of its own.
+// endLine passes on a line that has no end, with one.
 func (o *output) endLine() {
-	if o.inLine {
+	if len(o.line) > 0 {
 		o.pass([]byte("\n"))
 	}
 }

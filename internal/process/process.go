@@ -43,15 +43,15 @@ const outputWait = time.Second
 const markVariable = "INITBOX_RUN"
 
 // Run runs a program, and kills it with all that it has started after its timeout, or when ctx ends. Its error is that
-// of [exec.Cmd], a text for the timeout, or the cause of ctx.
+// of [exec.Cmd], a [context.DeadlineExceeded] for the timeout, or the cause of ctx.
 func Run(ctx context.Context, p Program) error {
 	limit, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
-	output, written, err := p.follow()
+	output, closed, written, err := p.follow()
 	if err != nil {
 		return err
 	}
-	r := run{mark: fmt.Sprintf("%s=%d-%d", markVariable, os.Getpid(), time.Now().UnixNano())}
+	r := run{closed: closed, mark: fmt.Sprintf("%s=%d-%d", markVariable, os.Getpid(), time.Now().UnixNano())}
 	if info, err := output.Stat(); err == nil {
 		r.pipe = fmt.Sprintf("pipe:[%d]", info.Sys().(*syscall.Stat_t).Ino)
 	}
@@ -68,38 +68,56 @@ func Run(ctx context.Context, p Program) error {
 	if err == nil {
 		err = wait(cmd)
 	}
-	written()
-	switch {
+	switch { // while its output is awaited, it has ended
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
 	case limit.Err() != nil:
-		return fmt.Errorf("timed out after %v", p.Timeout)
+		err = timeout(p.Timeout)
 	}
+	written()
 	return err
 }
+
+// timeout is the error of a program that was killed after so long.
+type timeout time.Duration
+
+func (t timeout) Error() string { return fmt.Sprintf("timed out after %v", time.Duration(t)) }
+
+func (t timeout) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // run is a program and all that it has started: what is in its session, has one of them as its parent, has the mark in
 // its environment, or has the pipe for the output open. Other processes are not found.
 type run struct {
 	session    int // the number of the program, which leads it
 	mark, pipe string
+	closed     <-chan struct{} // is closed when nothing has the output open
 }
 
-// Rounds of killing: a process that is about to die may have started another one.
+// Rounds of killing: a process that is about to die may have started another one, which is not seen if it starts while
+// /proc is read. Several rounds have to find none, and the output has to be closed.
 const (
-	killRounds = 100
-	killPause  = 10 * time.Millisecond
+	killRounds  = 500
+	quietRounds = 5
+	killPause   = 10 * time.Millisecond
 )
 
 // end kills all processes of the run.
 func (r *run) end() {
+	quiet := 0
 	for range killRounds {
 		members := r.members()
 		syscall.Kill(-r.session, syscall.SIGKILL) // also where there is no /proc
 		for _, p := range members {
 			p.Signal(syscall.SIGKILL)
 		}
-		if len(members) == 0 {
+		select {
+		case <-r.closed:
+			quiet++
+		default:
+		}
+		if len(members) > 0 {
+			quiet = 0
+		} else if quiet == quietRounds {
 			return
 		}
 		poll.Sleep(context.Background(), killPause)

@@ -61,6 +61,14 @@ func TestRun(t *testing.T) {
 	if want := "hello " + p.Dir + "\nerror\n"; out.String() != want {
 		t.Errorf("%q, want %q", &out, want)
 	}
+	// One that ends in time does so also if what it leaves in the background has its output open.
+	p.Path, p.Timeout = script(t, "sleep 300 & echo $! >pid; sleep 0.5; exit 4"), time.Second
+	if err := Run(t.Context(), p); err == nil || err.Error() != "exit status 4" {
+		t.Errorf("%v, want exit status 4", err)
+	}
+	for _, pid := range pids(filepath.Join(p.Dir, "pid")) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
 	p.Path, p.Timeout = script(t, "exec sleep 60"), 50*time.Millisecond
 	if err := Run(t.Context(), p); err == nil || err.Error() != "timed out after 50ms" {
 		t.Errorf("%v, want that it timed out", err)
@@ -94,6 +102,44 @@ func pids(file string) (all []int) {
 func running(pid int) bool {
 	p, found := Read(pid)
 	return found && !p.Ended
+}
+
+// TestLines pins that what is printed ends with a line, and that other lines of the log never come within one.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	o := output{Program: program("", &out)}
+	o.Write([]byte("one\ntw"))
+	if out.String() != "one\n" {
+		t.Errorf("%q was passed on", &out)
+	}
+	o.Write([]byte("o\nthree"))
+	o.finish()
+	if out.String() != "one\ntwo\nthree\n" {
+		t.Errorf("%q was passed on", &out)
+	}
+}
+
+// TestChain pins that a program does not get away by always starting another one.
+func TestChain(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip(err)
+	}
+	p := program(script(t, `n=${1:-1}
+[ $n -gt 400 ] && exec sleep 300
+setsid "$0" $((n+1)) &
+[ $n = 1 ] && exec sleep 300`), io.Discard)
+	p.Timeout = 300 * time.Millisecond
+	if err := Run(t.Context(), p); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want that it timed out", err)
+	}
+	for _, left := range All() {
+		if dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", left.PID)); err == nil && dir == p.Dir && !left.Ended {
+			t.Errorf("%s is still running", left.Name)
+			left.Signal(syscall.SIGKILL)
+		}
+	}
 }
 
 // TestKilled pins that a program ends with all that it has started, wherever that went, but not what another one left

@@ -120,7 +120,7 @@ func (s *Signal) Send(log *slog.Logger) error {
 		log.Info(fmt.Sprintf("%s: SIG%s sent to process %s", failure.Printable(s.process), s.name, words.List(sent)))
 	}
 	if failed != nil {
-		return failure.WithHint(failed, "both containers need the same runAsUser, or this one the capability KILL")
+		return failure.New(failure.Local, "%v", failed).WithHint("both containers need the same runAsUser, or this one the capability KILL")
 	}
 	return nil
 }

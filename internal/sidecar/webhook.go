@@ -42,10 +42,12 @@ type Webhook struct {
 // start soon gets it.
 const tries = 5
 
+var errGivenUp = errors.New("given up")
+
 // Hook returns the hook that calls it.
 func (w *Webhook) Hook() *Hook {
 	return &Hook{Name: "webhook", Run: func(ctx context.Context, revision string) error {
-		limit, cancel := context.WithTimeout(ctx, tries*w.Timeout)
+		limit, cancel := context.WithTimeoutCause(ctx, tries*w.Timeout, errGivenUp)
 		defer cancel()
 		err := w.Call(limit, revision)
 		w.failing = err != nil
