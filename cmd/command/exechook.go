@@ -68,14 +68,14 @@ func (h *execHook) run(ctx context.Context, e *env, dir, sha string) error {
 		log.Info(fmt.Sprintf("%s: done in %v", h.command, time.Since(start).Round(time.Millisecond)), failure.Seconds(time.Since(start)))
 		return nil
 	}
-	class, hint := failure.Local, "see what it has printed into the log"
+	class, hint := failure.Unexpected, "see what it has printed into the log"
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		class = failure.TimedOut
 	case errors.Is(err, syscall.ENOEXEC):
 		hint = "a script needs a first line such as #!/bin/sh, and a program must be built for this machine, linux/" + runtime.GOARCH
 	case isAnyOf(err, exec.ErrNotFound, os.ErrNotExist, os.ErrPermission):
-		class, hint = failure.Missing, "the image of initbox has no other program, and no shell: is it on a volume, static, and executable?"
+		hint = "the image of initbox has no other program, and no shell: is it on a volume, static, and executable?"
 		if strings.Contains(h.command, " ") {
 			hint = "it is run as it is, without arguments: put them into a script"
 		}
