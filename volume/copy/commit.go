@@ -217,7 +217,7 @@ func (t *target) setOne(dir dirfd.FD, base, name string) error {
 		return errChanged
 	}
 	if !isFile {
-		l.want.mode |= l.pair.inherited(s)
+		l.want.mode |= uint32(s.Mode) & unix.S_ISGID
 		if l.pair.Keep&KeepMode == 0 && l.pair.DirMode == nil && !l.made {
 			l.want.mode = uint32(s.Mode) & 0o7777
 		}

@@ -309,23 +309,6 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// A mode that is kept is kept whole, also where new directories get a setgid bit.
-func TestKeepBelowSetgid(t *testing.T) {
-	top := t.TempDir()
-	files(t, top, "src/sub/a=A", "dst/")
-	os.Chmod(top+"/src/sub", 0o700)
-	os.Chmod(top+"/dst", 0o777|fs.ModeSetgid)
-	for range 2 {
-		copied(t, top+"/src:"+top+"/dst/new#keep")
-		copied(t, top+"/src/sub:"+top+"/dst/sub#keep=mode")
-	}
-	for path, like := range map[string]string{"new": "src", "new/sub": "src/sub", "sub": "src/sub"} {
-		if got, want := stat(t, top+"/dst/"+path).Mode, stat(t, top+"/"+like).Mode; got != want {
-			t.Errorf("%s has the mode %o, want %o", path, got, want)
-		}
-	}
-}
-
 // Holes stay holes, and a large file is the same.
 func TestSparse(t *testing.T) {
 	top := t.TempDir()

@@ -152,15 +152,6 @@ func (p *Pair) attributesOf(s unix.Stat_t, name string) attributes {
 	return a
 }
 
-// inherited returns the setgid bit that a directory has from the one above it, and that stays unless the whole mode of
-// the source is kept.
-func (p *Pair) inherited(dir unix.Stat_t) uint32 {
-	if p.Keep&KeepMode != 0 {
-		return 0
-	}
-	return uint32(dir.Mode) & unix.S_ISGID
-}
-
 // nameOf returns the name of what is copied from a file of that name.
 func (p *Pair) nameOf(name string) string {
 	if p.Unpack {

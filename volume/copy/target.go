@@ -377,7 +377,7 @@ func (f *directory) leave(p *Pair) error {
 	want := f.want
 	s, err := dirfd.Stat(f.dst)
 	if err == nil {
-		want.mode |= p.inherited(s)
+		want.mode |= uint32(s.Mode) & unix.S_ISGID // that it has from the directory above
 		if up := want.mode | 0o700; !f.up.fresh && up != want.mode {
 			t.later(f.path, late{want: want, pair: p, made: true})
 			want.mode = up // it can be renamed
