@@ -331,6 +331,9 @@ func (k *files) copySettings(c copying, from, to location, s *Step) []string {
 	if c.keep == "" && c.mode == "" && !from.projected() && (c.recursive || k.busybox() && k.kinds[from.value] != file) {
 		s.differs("setuid, setgid and sticky bits are not copied")
 	}
+	if c.keep != "" && c.recursive && k.clearsSetgid(to) {
+		s.differs("a directory that is made keeps the setgid bit of the one above it")
+	}
 	add(c.noOverwrite, "no-overwrite")
 	add(c.update, "update")
 	switch whole := c.recursive && from.pattern == "" && k.kind(from) != file; {

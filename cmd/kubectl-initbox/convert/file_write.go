@@ -227,9 +227,11 @@ func (k *files) echo(call *shell.Call) (template, error) {
 		if err != nil {
 			return t, err
 		}
-		for _, p := range w {
+		for n, p := range w {
 			v := lookup(p.Env, k.c)
 			switch {
+			case n == 0 && p.Env != "" && v.origin == inManifest && strings.HasPrefix(v.value, "-"):
+				return t, stop(w, "a value that echo may take for a flag")
 			case p.Env == "" && strings.Contains(p.Text, `\`), p.Env != "" && v.origin == inManifest && strings.Contains(v.value, `\`):
 				return t, stop(w, "a backslash, which shells understand differently")
 			case strings.HasPrefix(p.Env, shell.FileText):
