@@ -69,8 +69,10 @@ func Parse(text string, o Options) (*Script, error) {
 	if counted := (*countError)(nil); errors.As(err, &counted) {
 		err = &Error{Pos{1, 1}, "$" + counted.name, "a number that a loop counts"}
 	}
-	for _, unused := range p.outputs {
-		err = cmp.Or(err, unused)
+	if len(p.outputs) > 0 && err == nil { // what some command prints is not looked at: say so of the first
+		err = p.outputs[slices.MinFunc(slices.Collect(maps.Keys(p.outputs)), func(a, b *Call) int {
+			return cmp.Or(a.Pos.Line-b.Pos.Line, a.Pos.Column-b.Pos.Column)
+		})]
 	}
 	if err != nil {
 		return nil, err
