@@ -19,6 +19,7 @@
 package clone
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -234,7 +235,7 @@ func (c *cloning) update(ctx context.Context, target *publish.Target) (Result, e
 	start := time.Now()
 	stage := sync.OnceValues(target.Stage)
 	if id, ok := pinned(c.Ref); ok {
-		if result, there, err := c.there(ctx, target, id.String(), stage); there {
+		if result, there, err := c.there(ctx, target, revision{commit: id}, stage); there {
 			return result, err
 		}
 	}
@@ -247,7 +248,7 @@ func (c *cloning) update(ctx context.Context, target *publish.Target) (Result, e
 	if err != nil {
 		return Result{}, err
 	}
-	if result, there, err := c.there(ctx, target, rev.sha(), stage); there {
+	if result, there, err := c.there(ctx, target, rev, stage); there {
 		return result, err
 	}
 	made, err := c.checkOut(ctx, repo, rev, stage)
@@ -274,20 +275,24 @@ func (c *cloning) gitElsewhere() bool {
 }
 
 // there returns whether a tree of the commit is in place, because it was, or is now because it is that of an earlier
-// run. The link then points to it again, and the server has nothing to do, nor has Program.
-func (c *cloning) there(ctx context.Context, target *publish.Target, sha string, stage func() (*publish.Stage, error)) (Result, bool, error) {
-	if result, ok := c.upToDate(target.Current(), sha); ok {
+// run. The link then points to it again, and the server has nothing to do, nor has Program. It refuses to replace a
+// tree with other options to which another link leads, rather than take it from those who read it.
+func (c *cloning) there(ctx context.Context, target *publish.Target, rev revision, stage func() (*publish.Stage, error)) (Result, bool, error) {
+	sha := rev.sha()
+	current := target.Current()
+	if result, ok := c.upToDate(current, rev); ok {
 		level := slog.LevelInfo
 		if c.settled {
 			level = slog.LevelDebug
 		}
-		c.log.Log(ctx, level, fmt.Sprintf("%s: %s is already there", c.Dir, sha))
+		c.log.Log(ctx, level, fmt.Sprintf("%s: %s is already there%s", c.Dir, sha, c.origin(current)))
 		return result, true, nil
 	}
 	earlier := target.Earlier(sha)
-	result, ok := c.upToDate(earlier, sha)
+	result, ok := c.upToDate(earlier, rev)
 	if !ok || earlier.Program != c.Program {
-		return Result{}, false, nil
+		err := target.CheckUnused(sha)
+		return Result{}, err != nil, err
 	}
 	s, err := stage()
 	if err == nil {
@@ -296,23 +301,38 @@ func (c *cloning) there(ctx context.Context, target *publish.Target, sha string,
 	if err != nil {
 		return Result{}, true, err
 	}
-	c.log.Info(fmt.Sprintf("%s: %s, whose tree was already there", c.Dir, sha))
+	c.log.Info(fmt.Sprintf("%s: %s, whose tree was already there%s", c.Dir, sha, c.origin(earlier)))
 	result.Changed, result.Bytes, result.Seconds = true, 0, 0
 	return result, true, nil
 }
 
 // upToDate finds out whether a tree is right already: still as its run left it (publish/target.go, seal.go), of this
 // commit and made with the same options. If so, it returns the result of that run.
-func (c *cloning) upToDate(m *publish.Marker, sha string) (Result, bool) {
-	if m == nil || m.URL != c.url.String() || m.Ref != c.Ref || m.SHA != sha || m.Options != c.digest {
+func (c *cloning) upToDate(m *publish.Marker, rev revision) (Result, bool) {
+	if m == nil || m.SHA != rev.sha() || m.Options != c.digest || !c.shares() && !c.made(m) {
 		return Result{}, false
 	}
 	var result Result
 	if json.Unmarshal(m.Result, &result) != nil {
 		return Result{}, false
 	}
-	result.Changed = false
+	result.URL, result.Ref, result.Changed = c.url.String(), rev.name(), false
 	return result, true
+}
+
+// shares returns whether a tree is right whatever URL and Ref it was made with, since it may be that of other runs with
+// links: the files depend on the commit alone. A signature may be that of a tag; and a .git elsewhere is this run's own.
+func (c *cloning) shares() bool { return c.Link != "" && len(c.Keys) == 0 && !c.gitElsewhere() }
+
+// made returns whether a run with the same URL and Ref made the tree.
+func (c *cloning) made(m *publish.Marker) bool { return m.URL == c.url.String() && m.Ref == c.Ref }
+
+// origin says where a tree is from that a run with another URL or Ref has made.
+func (c *cloning) origin(m *publish.Marker) string {
+	if c.made(m) {
+		return ""
+	}
+	return fmt.Sprintf(", cloned from %s as %s", failure.Printable(m.URL), failure.Printable(cmp.Or(m.Ref, "HEAD")))
 }
 
 // checkOut makes the new tree beside the old one. With an error it also returns the checkout as far as it got.

@@ -12,6 +12,8 @@ import (
 
 	"initbox/clone"
 	"initbox/clone/access"
+	"initbox/internal/failure"
+	"initbox/internal/poll"
 	"initbox/test/servers"
 )
 
@@ -94,6 +96,115 @@ func TestWatchBack(t *testing.T) {
 		if back := i == 2; back != (r.Bytes == 0) {
 			t.Errorf("look %d: %d bytes received", i, r.Bytes)
 		}
+	}
+}
+
+// TestShared has several links lead to one tree: each run uses the tree of the other ones, whatever they call the
+// revision and the repository, and none replaces it by one with other options.
+func TestShared(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	origin := newRepository(t, filepath.Join(dir, "origin"))
+	put(t, origin, "version", "1")
+	sha := commit(t, origin, "1")
+	git(t, origin, "tag", "v1")
+	if err := os.Symlink("origin", filepath.Join(dir, "other")); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	o := clone.Options{URL: "file://" + origin, Dir: filepath.Join(dir, "root"), Depth: 1, Ref: "main", Access: access.Access{Umask: 0o022}, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	look := func(w *clone.Watcher, o clone.Options, ref string, changed bool) os.FileInfo {
+		t.Helper()
+		r, err := w.Look(t.Context())
+		if err != nil || r.SHA != sha || r.URL != o.URL || r.Ref != ref || r.Changed != changed {
+			t.Fatalf("%+v, %v, want %s of %s, changed %v", r, err, ref, o.URL, changed)
+		}
+		tree, err := os.Stat(o.Path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sound(t, o.Path())
+		return tree
+	}
+	type link struct {
+		o   clone.Options
+		ref string
+		w   *clone.Watcher
+	}
+	var links []link
+	for _, l := range []struct{ name, other, ref, full string }{
+		{dir + "/a/current", "origin", "main", "refs/heads/main"}, {dir + "/b/current", "other", "v1", "refs/tags/v1"},
+		{"c", "origin", sha, sha}, {"d", "other", "", "refs/heads/main"},
+	} {
+		o.Link, o.URL, o.Ref = l.name, "file://"+filepath.Join(dir, l.other), l.ref
+		w, err := clone.NewWatcher(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		links = append(links, link{o, l.full, w})
+	}
+	tree := look(links[0].w, links[0].o, links[0].ref, true)
+	for _, l := range links[1:] {
+		if now := look(l.w, l.o, l.ref, true); !os.SameFile(now, tree) {
+			t.Errorf("%s is another tree", l.o.Link)
+		}
+	}
+	for range 2 {
+		for _, l := range links {
+			if now := look(l.w, l.o, l.ref, false); !os.SameFile(now, tree) {
+				t.Errorf("%s is another tree", l.o.Link)
+			}
+		}
+	}
+	if text := "was already there, cloned from file://" + origin + " as main"; !strings.Contains(log.String(), text) {
+		t.Errorf("the log does not say %q:\n%s", text, &log)
+	}
+
+	refused := func(o clone.Options, text, hint string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := clone.Run(ctx, o)
+		if err == nil || !strings.Contains(err.Error(), text) || !strings.Contains(failure.Hint(err), hint) || !poll.IsPermanent(err) {
+			t.Errorf("%v (%s), want %q and %q", err, failure.Hint(err), text, hint)
+		}
+		if now, err := os.Stat(filepath.Join(o.Dir, ".worktrees", sha)); err != nil || !os.SameFile(now, tree) {
+			t.Errorf("it is another tree, %v", err)
+		}
+	}
+	made := "root: the tree of " + sha + " was made with other options, and the link " + filepath.Join(o.Dir, "c") + " leads to it, too"
+	for _, name := range []string{"d", "new", dir + "/a/current", dir + "/new/current"} {
+		other := links[0].o
+		other.Link, other.Depth = name, 0
+		refused(other, made, "the same options")
+	}
+	hook := links[0].o
+	hook.Link, hook.Program, hook.Before = "new", "hook", func(context.Context, string, string) error { return nil }
+	refused(hook, made, "the same options")
+	elsewhere := links[0].o
+	elsewhere.Link, elsewhere.GitDir = "new", filepath.Join(dir, "git")
+	refused(elsewhere, "cannot get another .git directory", "its own DIR")
+
+	// The last one of them may have other options.
+	for _, name := range []string{"c", "d"} {
+		if err := os.Remove(filepath.Join(o.Dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := links[1].o
+	b.Depth = 0
+	refused(b, "and the link "+dir+"/a/current on ", "if the Pod of that link is gone, remove "+o.Dir+"/.worktrees/.initbox-link-")
+	claims, err := filepath.Glob(filepath.Join(o.Dir, ".worktrees/.initbox-link-*"))
+	if err != nil || len(claims) != 2 {
+		t.Fatalf("%q, %v", claims, err)
+	}
+	for _, name := range claims { // that of b comes back
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r, err := clone.Run(t.Context(), b); err != nil || !r.Changed {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	"initbox/internal/dirfd"
 	"initbox/internal/failure"
+	"initbox/internal/poll"
 	"initbox/internal/words"
 )
 
@@ -160,6 +162,59 @@ func (t *Target) claims() (claims []*claim, err error) {
 		claims = append(claims, c)
 	}
 	return claims, nil
+}
+
+// CheckUnused refuses to replace the worktree of a commit to which another link leads, too: who reads it would lose it,
+// and if each run has options of its own, they would replace each other's tree for ever. Trees that are not as their
+// run left them are replaced nevertheless. With GitDir, a tree cannot be shared.
+func (t *Target) CheckUnused(sha string) error {
+	if !t.link() || !isHash(sha) {
+		return nil
+	}
+	tree, err := openDir(t.base, sha)
+	if err != nil {
+		return nil
+	}
+	defer tree.Close()
+	user, hint, err := t.otherUser(sha)
+	if user == "" || err != nil {
+		return err
+	}
+	if r, _ := t.inspect(tree, sha); r == nil && t.git == nil {
+		return nil
+	}
+	text := "was made with other options"
+	if t.git != nil {
+		text = "cannot get another .git directory"
+	}
+	return poll.Permanent(failure.New(failure.Local, "%s: the tree of %s %s, and the link %s leads to it, too", t.options.Dir, sha, text, user).
+		WithHint("give all clones into one DIR the same options, or each its own DIR; trusted keys need the same --ref, too" + hint))
+}
+
+// otherUser returns a link of another run that leads to a worktree, or "".
+func (t *Target) otherUser(sha string) (link, hint string, err error) {
+	beside, err := names(t.top)
+	if err != nil {
+		return "", "", explain("read "+t.options.Dir, err)
+	}
+	slices.Sort(beside)
+	for _, name := range beside {
+		own := t.fromTrees == "" && name == t.linkName
+		if !own && leads(t.top, name, worktrees) == sha {
+			return failure.Printable(filepath.Join(t.options.Dir, name)), "", nil
+		}
+	}
+	claims, err := t.claims()
+	if err != nil {
+		return "", "", explain("find out which links lead to the tree of "+sha, err)
+	}
+	own := t.ownClaim()
+	for _, c := range claims {
+		if c.name != own && slices.Contains(c.Trees, sha) {
+			return c.String(), fmt.Sprintf("; if the Pod of that link is gone, remove %s/%s", t.base.Name(), c.name), nil
+		}
+	}
+	return "", "", nil
 }
 
 // logClaims logs how many trees stay for links of other runs: for some of them, no run may come again.
