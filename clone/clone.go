@@ -321,7 +321,8 @@ func (c *cloning) upToDate(m *publish.Marker, rev revision) (Result, bool) {
 }
 
 // shares returns whether a tree is right whatever URL and Ref it was made with, since it may be that of other runs with
-// links: the files depend on the commit alone. A signature may be that of a tag; and a .git elsewhere is this run's own.
+// links: the files depend on the commit alone. A signature may be that of a tag; and a .git elsewhere is this run's
+// own.
 func (c *cloning) shares() bool { return c.Link != "" && len(c.Keys) == 0 && !c.gitElsewhere() }
 
 // made returns whether a run with the same URL and Ref made the tree.

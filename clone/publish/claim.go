@@ -165,7 +165,7 @@ func (t *Target) claims() (claims []*claim, err error) {
 }
 
 // CheckUnused refuses to replace the worktree of a commit to which another link leads, too: who reads it would lose it,
-// and if each run has options of its own, they would replace each other's tree for ever. Trees that are not as their
+// and if each run has options of its own, they would replace each other's tree forever. Trees that are not as their
 // run left them are replaced nevertheless. With GitDir, a tree cannot be shared.
 func (t *Target) CheckUnused(sha string) error {
 	if !t.link() || !isHash(sha) {
