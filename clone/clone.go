@@ -61,15 +61,16 @@ type cloning struct {
 	sparse   *worktree.Sparse
 	arrives  *atomic.Pointer[pack.Progress] // of the current pack, which may be that of a submodule; nil for none
 	received *atomic.Int64                  // bytes, by all attempts
-	digest   string                         // of the options that affect the tree, see shape
-	refused  int                            // attempts, see MaxRefusals
-	watched  bool                           // by a Watcher: more clones follow
-	settled  bool                           // the first one is done: no change is no longer worth a log line
+	warned   *publish.Warned
+	digest   string // of the options that affect the tree, see shape
+	refused  int    // attempts, see MaxRefusals
+	watched  bool   // by a Watcher: more clones follow
+	settled  bool   // the first one is done: no change is no longer worth a log line
 	log      *slog.Logger
 }
 
 func newCloning(o Options) (*cloning, error) {
-	c := &cloning{Options: o, log: o.Log, arrives: new(atomic.Pointer[pack.Progress]), received: new(atomic.Int64)}
+	c := &cloning{Options: o, log: o.Log, arrives: new(atomic.Pointer[pack.Progress]), received: new(atomic.Int64), warned: new(publish.Warned)}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -374,7 +375,7 @@ func (c *cloning) publish(ctx context.Context, target *publish.Target, made *che
 }
 
 func (c *cloning) target() publish.Options {
-	o := publish.Options{Dir: c.Dir, Replace: c.Replace, Follow: c.Follow, Link: c.Link, Keep: c.watched, KeepOld: c.KeepOld, Lease: c.LinkLease, Unchecked: c.Unchecked, Access: c.Access, Log: c.log}
+	o := publish.Options{Dir: c.Dir, Replace: c.Replace, Follow: c.Follow, Link: c.Link, Keep: c.watched, KeepOld: c.KeepOld, Lease: c.LinkLease, Unchecked: c.Unchecked, Access: c.Access, Log: c.log, Warned: c.warned}
 	if c.gitElsewhere() {
 		o.GitDir = c.GitDir
 	}

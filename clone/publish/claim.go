@@ -85,7 +85,7 @@ func (t *Target) claim(trees ...string) error {
 	own := &claim{Trees: slices.Compact(trees), Link: t.options.linkPath(), Lease: int64(t.options.Lease / time.Second)}
 	own.Host, _ = os.Hostname()
 	there, err := t.readClaim(name)
-	if err == nil && slices.Equal(there.Trees, own.Trees) && there.Lease == own.Lease && !there.due() {
+	if err == nil && slices.Equal(there.Trees, own.Trees) && there.Lease == own.Lease && (!there.due() || t.renew(name) == nil) {
 		return nil
 	}
 	content, err := json.Marshal(own)
@@ -93,6 +93,12 @@ func (t *Target) claim(trees ...string) error {
 		return err
 	}
 	return writeSmall(t.base, name, string(content))
+}
+
+// renew makes the time of a claim now. Unlike a new file, that needs no space on a full disk.
+func (t *Target) renew(name string) error {
+	now := unix.NsecToTimespec(time.Now().UnixNano())
+	return dirfd.SetTimes(t.base, name, now, now)
 }
 
 // writeSmall puts a file in place, atomically and on the disk. The kill of a run may leave the file's next content.
@@ -122,13 +128,16 @@ func (t *Target) readClaim(name string) (*claim, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !stat.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
 	content, err := io.ReadAll(io.LimitReader(f, longestMark))
 	if err != nil {
 		return nil, err
 	}
 	c := &claim{name: name, renewed: stat.ModTime()}
 	if json.Unmarshal(content, c) != nil || len(c.Trees) == 0 || !isHash(c.Trees[0]) {
-		return nil, fmt.Errorf("%s is not in the format of this version", f.Name())
+		return nil, errors.New("it is not in the format of this version")
 	}
 	return c, nil
 }
@@ -139,6 +148,7 @@ func (t *Target) claims() (claims []*claim, err error) {
 	if err != nil {
 		return nil, err
 	}
+	own := t.ownClaim()
 	for _, name := range all {
 		next := strings.HasSuffix(name, nextSuffix)
 		switch {
@@ -153,9 +163,9 @@ func (t *Target) claims() (claims []*claim, err error) {
 			continue // without locks: a run has just ended it
 		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s/%s, which may name any of them, cannot be read: %w", t.base.Name(), name, err)
 		}
-		if c.expired() && t.lock.Held() && dirfd.Remove(t.base, name) == nil {
+		if c.expired() && name != own && t.lock.Held() && dirfd.Remove(t.base, name) == nil {
 			t.log.Info(fmt.Sprintf("%s: the tree of %s is no longer kept: no run has used that link since %s", t.options.Dir, c, c.renewed.Format(time.DateTime)))
 			continue
 		}

@@ -191,6 +191,34 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// A run does not end its own claim, and renews it on a full disk, too: while no file can be made beside it.
+func TestRenewWithoutSpace(t *testing.T) {
+	p := newPods(t)
+	p.o.Lease, p.o.Warned = 80*time.Minute, new(Warned)
+	p.enter("one")
+	put(t, p.o, sha1, withGit1)
+	claim := claimsIn(t, p.o.Dir)[0]
+	tree{"x": "in the way of its next content"}.write(t, claim+nextSuffix)
+	p.age(91 * time.Minute)
+	current(t, p.o)
+	if s, err := os.Stat(claim); err != nil || time.Since(s.ModTime()) > time.Hour {
+		t.Errorf("the claim is not renewed: %v, %v", s, err)
+	}
+	const text = "root: cannot claim the tree of the link "
+	if strings.Contains(p.log.String(), text) {
+		t.Errorf("the log says %q:\n%s", text, &p.log)
+	}
+	p.o.Lease = 2 * time.Hour // which takes other content
+	for range 2 {
+		p.age(91 * time.Minute)
+		current(t, p.o)
+	}
+	if _, err := os.Stat(claim); err != nil || strings.Count(p.log.String(), text+p.o.Link+", so runs for other links may remove it") != 1 {
+		t.Errorf("%v, and the log does not say %q once:\n%s", err, text, &p.log)
+	}
+	p.want(map[string]string{"one": sha1})
+}
+
 // A sidecar keeps the tree of before until its next look, whatever runs of other Pods do meanwhile.
 func TestKeepForOthers(t *testing.T) {
 	p := newPods(t)
@@ -212,6 +240,7 @@ func TestUnreadableClaim(t *testing.T) {
 	p.enter("one")
 	put(t, p.o, sha1, withGit1)
 	bad := claimsIn(t, p.o.Dir)[0] + "x"
+	p.o.Warned = new(Warned)
 	for _, content := range []string{"", "{", `{"trees": []}`, `{"trees": ["x"]}`} {
 		must(t, os.WriteFile(bad, []byte(content), 0o644))
 		put(t, p.o, sha2, withGit2)
@@ -219,8 +248,16 @@ func TestUnreadableClaim(t *testing.T) {
 		put(t, p.o, sha1, withGit1)
 		p.wantTrees(sha1, sha2)
 	}
-	if text := "removing none"; !strings.Contains(p.log.String(), text) || !strings.Contains(p.log.String(), bad) {
-		t.Errorf("the log does not say %q of %s:\n%s", text, bad, &p.log)
+	must(t, os.Remove(bad))
+	must(t, os.Mkdir(bad, 0o755))
+	put(t, p.o, sha2, withGit2)
+	p.wantTrees(sha1, sha2)
+	put(t, p.o, sha1, withGit1)
+	for reason, times := range map[string]int{"it is not in the format of this version": 1, "it is not a regular file": 1} {
+		text := p.o.Dir + ": removing no trees: " + bad + ", which may name any of them, cannot be read: " + reason + "; if it is a file of a link that no longer exists, remove it"
+		if strings.Count(p.log.String(), text) != times {
+			t.Errorf("the log does not say %q once:\n%s", text, &p.log)
+		}
 	}
 	must(t, os.Remove(bad))
 	current(t, p.o)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"slices"
@@ -81,7 +82,10 @@ func (t *Target) settle() {
 		err = dirfd.Remove(t.base, own)
 	}
 	if err != nil && !errors.Is(err, unix.ENOENT) {
-		t.log.Warn("cannot claim the tree of the link: runs for other links may remove it", "link", t.options.linkPath(), "error", err)
+		t.warn("claim", fmt.Sprintf("%s: cannot claim the tree of the link %s, so runs for other links may remove it when its lease is over: %v; may this user write to both directories, and is there space?",
+			t.options.Dir, t.options.linkPath(), err))
+	} else {
+		t.warn("claim", "")
 	}
 }
 
@@ -162,9 +166,10 @@ func (t *Target) used() (hashes []string, err error) {
 func (t *Target) sweepWorktrees(ctx context.Context, but string) {
 	used, err := t.used()
 	if err != nil {
-		t.log.Warn("cannot find out which trees are in use: removing none", "dir", t.options.Dir, "error", err)
+		t.warn("trees", fmt.Sprintf("%s: removing no trees: %v; if it is a file of a link that no longer exists, remove it", t.options.Dir, err))
 		return
 	}
+	t.warn("trees", "")
 	all, err := names(t.base)
 	if err != nil {
 		return

@@ -85,6 +85,7 @@ type Options struct {
 	Access access.Access // of the directory itself; a mount point keeps its own
 	NoSync bool          // let the kernel decide when to write to the disk: for measurements
 	Log    *slog.Logger
+	Warned *Warned // if set, what it has is not logged again
 }
 
 // linkPath returns where readers find the tree.

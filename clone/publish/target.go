@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -67,7 +68,7 @@ func openPlace(ctx context.Context, o Options, p *place, repository bool) (*Targ
 	}
 	t.lock = dirlock.New(p.base, p.prefix+lockSuffix)
 	err := t.lock.Wait(ctx, func(busy error) {
-		t.log.Info("waiting until the directory is free", "dir", o.Dir, "reason", busy.Error())
+		t.log.Info(fmt.Sprintf("waiting until %s is free", o.Dir), "reason", busy.Error())
 	})
 	switch {
 	case isAny(err, unix.EROFS, unix.EACCES, unix.EPERM, unix.ENOSPC, unix.EDQUOT):
@@ -75,6 +76,7 @@ func openPlace(ctx context.Context, o Options, p *place, repository bool) (*Targ
 		if p.inside() {
 			t.denied = explain("write to "+o.Dir, err)
 		}
+		t.settle() // a lease may be renewed nevertheless
 	case err != nil:
 		t.Close()
 		return nil, explain("lock "+o.Dir, err)
@@ -93,6 +95,21 @@ func openPlace(ctx context.Context, o Options, p *place, repository bool) (*Targ
 		return nil, err
 	}
 	return t, nil
+}
+
+// Warned has the warnings of a run, which opens a Target again and again.
+type Warned struct{ last sync.Map }
+
+// warn logs a warning about something, unless it is the last one; "" says that there is nothing to warn of.
+func (t *Target) warn(about, text string) {
+	if w := t.options.Warned; w != nil {
+		if before, _ := w.last.Swap(about, text); before == text {
+			return
+		}
+	}
+	if text != "" {
+		t.log.Warn(text)
+	}
 }
 
 // openGit opens the directory that holds .git.
