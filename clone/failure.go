@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"initbox/clone/pack"
+	"initbox/clone/publish"
 	"initbox/clone/remote"
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
@@ -143,7 +144,7 @@ func within(what string, err error) error {
 
 // full turns every error of a full disk into the same failure, whatever was being written.
 func (c *cloning) full(err error) error {
-	if !failure.NoSpace(err) {
+	if !failure.NoSpace(err) || errors.Is(err, publish.ErrLink) {
 		return err
 	}
 	what := failure.Of(err)

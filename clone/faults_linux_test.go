@@ -205,6 +205,20 @@ func leave(t *testing.T, name string, free int) {
 	}
 }
 
+// TestNoRoomForLink pins that an error names the volume that is full, which may be that of the link.
+func TestNoRoomForLink(t *testing.T) {
+	t.Parallel()
+	r := newTwoRevisions(t, smallHistory)
+	top := t.TempDir()
+	servers.Tmpfs(t, top, "size=64k")
+	leave(t, filepath.Join(top, "fill"), 0)
+	err := try(t, clone.Options{URL: r.url, Dir: filepath.Join(t.TempDir(), "root"), Link: filepath.Join(top, "current"), Depth: 1})
+	requireFailure(t, err, failure.DiskFull, "no space left for the link "+filepath.Join(top, "current"))
+	if hint := failure.Hint(err); !strings.Contains(hint, "make room in the volume of "+top) {
+		t.Errorf("hint %q", hint)
+	}
+}
+
 // TestRoomAgain pins that a clone continues by itself when there is disk space again.
 func TestRoomAgain(t *testing.T) {
 	t.Parallel()

@@ -78,7 +78,7 @@ func (t *Target) claim(trees ...string) error {
 	name := t.ownClaim()
 	if name == "" {
 		if err := writeSmall(t.links, t.id(), rand.Text()); err != nil {
-			return err
+			return t.linkFailed(err)
 		}
 		name = t.ownClaim()
 	}

@@ -24,6 +24,20 @@ func notLink(path string) error {
 		WithHint("what is there is not replaced, nor with --replace: remove it, or give --link another name"))
 }
 
+// ErrLink is in the chain of errors of the directory of a link that is not in Dir: it may be in another volume.
+var ErrLink = errors.New("of the directory of the link")
+
+// linkFailed explains why nothing can be written in that directory.
+func (t *Target) linkFailed(err error) error {
+	link := t.options.linkPath()
+	if !failure.NoSpace(err) {
+		return explain("make the link "+link, err)
+	}
+	f := failure.New(failure.DiskFull, "no space left for the link %s", link)
+	f.Hint, f.Err = "make room in the volume of "+t.links.Name()+", or make it larger: the link needs a few kB", errors.Join(ErrLink, err)
+	return f
+}
+
 // explain returns err as a failure that names the operation, the reason and a hint.
 func explain(doing string, err error) error {
 	var known *failure.Failure

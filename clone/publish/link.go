@@ -50,10 +50,14 @@ func (w *swap) point() error {
 		}
 		from, as = w.links, w.unfinished() // in its directory, which may be on another file system than the stage
 	}
-	if err := dirfd.Symlink(path.Join(w.toTrees, w.hash), from, as); err != nil {
-		return err
+	err := dirfd.Symlink(path.Join(w.toTrees, w.hash), from, as)
+	if err == nil {
+		err = rename(from, as, w.links, w.linkName)
 	}
-	if err := rename(from, as, w.links, w.linkName); err != nil {
+	if err != nil && claims {
+		return w.linkFailed(err)
+	}
+	if err != nil {
 		return err
 	}
 	w.undo = nil

@@ -238,6 +238,10 @@ func TestLinkIsRefused(t *testing.T) {
 		requireRefused(t, err, "link to ../.worktrees/other, which no git-clone made")
 	}
 	must(t, os.Remove(filepath.Join(dir, "directory/link")))
+	os.Symlink("../other/.worktrees/"+sha1, filepath.Join(dir, "directory/link"))
+	_, err = Open(t.Context(), Options{Dir: dir, Link: "directory/link"})
+	requireRefused(t, err, "a tree that was made for another directory than "+dir)
+	must(t, os.Remove(filepath.Join(dir, "directory/link")))
 	tree{".worktrees/file": "x", ".worktrees/directory/x": "x", ".worktrees/.mine": "x"}.write(t, dir)
 	put(t, Options{Dir: dir, Link: "other"}, sha1, bare1)
 	requireTree(t, filepath.Join(dir, ".worktrees"), tree{"file": "x", "directory/x": "x", ".mine": "x"}.with(prefixed(sha1, bare1)).with(tree{"." + sha1 + ".initbox.json": "marker"}))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -57,6 +58,9 @@ func (t *Target) checkLink() error {
 	to, err := dirfd.Readlink(t.links, t.linkName)
 	if err != nil || t.linked() != "" || t.leadsToGitSync(t.links, t.linkName) {
 		return nil // there is none, or it is ours or git-sync's
+	}
+	if dir, tree := path.Split(path.Clean(to)); path.Base(dir) == worktrees && isHash(tree) {
+		return foreign("%s is a link to %s, a tree that was made for another directory than %s", t.options.linkPath(), failure.Printable(to), t.options.Dir)
 	}
 	return foreign("%s is a link to %s, which no git-clone made", t.options.linkPath(), failure.Printable(to))
 }
