@@ -96,10 +96,7 @@ func (t *Target) claim(trees ...string) error {
 }
 
 // renew makes the time of a claim now. Unlike a new file, that needs no space on a full disk.
-func (t *Target) renew(name string) error {
-	now := unix.NsecToTimespec(time.Now().UnixNano())
-	return dirfd.SetTimes(t.base, name, now, now)
-}
+func (t *Target) renew(name string) error { return dirfd.Touch(t.base, name) }
 
 // writeSmall puts a file in place, atomically and on the disk. The kill of a run may leave the file's next content.
 func writeSmall(dir *os.File, name, content string) error {

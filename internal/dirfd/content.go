@@ -3,6 +3,9 @@ package dirfd
 import (
 	"bytes"
 	"io"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Same returns whether two files hold the same from their positions to their ends. It reads pieces of half of buf.
@@ -42,4 +45,10 @@ func Overwrite(f FD, content io.Reader, size int64) error {
 		err = Fsync(f)
 	}
 	return err
+}
+
+// Touch makes now the time when the file called name was read and written, see [SetTimes].
+func Touch(f Dir, name string) error {
+	now := unix.NsecToTimespec(time.Now().UnixNano())
+	return SetTimes(f, name, now, now)
 }
