@@ -206,6 +206,11 @@ func TestShared(t *testing.T) {
 	if r, err := clone.Run(t.Context(), b); err != nil || !r.Changed {
 		t.Errorf("%+v, %v", r, err)
 	}
+	a := links[0].o
+	a.Replace = true
+	if r, err := clone.Run(t.Context(), a); err != nil || !r.Changed {
+		t.Errorf("with --replace: %+v, %v", r, err)
+	}
 }
 
 // TestAll runs several clones at once; one that fails stops the others.

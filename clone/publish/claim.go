@@ -173,9 +173,9 @@ func (t *Target) claims() (claims []*claim, err error) {
 
 // CheckUnused refuses to replace the worktree of a commit to which another link leads, too: who reads it would lose it,
 // and if each run has options of its own, they would replace each other's tree forever. Trees that are not as their
-// run left them are replaced nevertheless. With GitDir, a tree cannot be shared.
+// run left them are replaced nevertheless. With GitDir, a tree cannot be shared. Options.Replace means it.
 func (t *Target) CheckUnused(sha string) error {
-	if !t.link() || !isHash(sha) {
+	if !t.link() || !isHash(sha) || t.options.Replace {
 		return nil
 	}
 	tree, err := openDir(t.base, sha)
@@ -195,7 +195,7 @@ func (t *Target) CheckUnused(sha string) error {
 		text = "cannot get another .git directory"
 	}
 	return poll.Permanent(failure.New(failure.Local, "%s: the tree of %s %s, and the link %s leads to it, too", t.options.Dir, sha, text, user).
-		WithHint("give all clones into one DIR the same options, or each its own DIR; trusted keys need the same --ref, too" + hint))
+		WithHint("give all clones into one DIR the same options, or each its own DIR; trusted keys need the same --ref, too; --replace takes it from the readers of that link" + hint))
 }
 
 // otherUser returns a link of another run that leads to a worktree, or "".
