@@ -408,7 +408,7 @@ func (k *files) mv(call *shell.Call) ([]Step, error) {
 		s := &copied[0]
 		s.Why = "copy and prepare move the same files"
 		s.Differs = slices.DeleteFunc(s.Differs, func(d string) bool { return strings.HasSuffix(d, " is empty") })
-		s.differs(noFailure+"there is nothing to move, as at a second run", "directories that exist are merged, and what has the name of a directory is moved into it, where mv fails")
+		s.differs(noFailure+"there is nothing to move, as at a second run", "directories that exist are merged, and what has the name of a directory is moved into it, where mv fails", "files of initbox's own, .initbox-…, are not moved")
 		if !mayBeRoot(k.c) {
 			s.differs("what is moved belongs to this user then, and must be readable")
 		}

@@ -237,7 +237,7 @@ func (k *files) echo(call *shell.Call) (template, error) {
 			case strings.HasPrefix(p.Env, shell.FileText):
 				t.differs = append(t.differs, "a backslash in what $("+p.Env+") prints stays as it is, whatever the echo of the image makes of it")
 			case p.Env != "" && (v.origin == inSecret || v.origin == inConfigMap):
-				t.differs = append(t.differs, "a backslash in the value of "+p.Env+" stays as it is, whatever the echo of the image makes of it")
+				t.differs = append(t.differs, "a backslash in the value of "+p.Env+" stays as it is, and so does a value such as -n, whatever the echo of the image makes of it")
 			}
 		}
 		all.add(t)

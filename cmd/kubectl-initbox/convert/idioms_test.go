@@ -113,6 +113,9 @@ func TestIdioms(t *testing.T) {
 		{"umask 077; curl -fo /data/f http://repo/f", "-umask 077: a umask other than 022"},
 		{"umask 000; mkdir -p /data/logs && touch /data/logs/a", "-umask 000: a umask other than 022"},
 		{"umask 0077; echo a > /data/f", "render --inline /data/f=a\n --mode 0600"},
+		{"local x=1; touch /data/a", "-outside of a function"},
+		{"f() { local x=a; touch /data/$x; }; f", "prepare /data/a#file"},
+		{"chown -R 5:5 /", "-/: in no volume"},
 		{"eval $DB_HOST", "-eval"},
 		{"echo hello", "-nothing"},
 	} {

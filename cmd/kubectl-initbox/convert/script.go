@@ -36,6 +36,9 @@ func readScript(program, source string, parameters []string, c *manifest.Contain
 	if program = shellOf(program, c); program == "sh" && callsUpdateTrust().MatchString(text) {
 		program = "bash" // which sh is in the distributions with that command
 	}
+	if base := repository(c.Image); program == "sh" && official(c.Image) && (base == "debian" || base == "ubuntu") && strings.Contains(text, "pipefail") {
+		return Result{}, &shell.Error{Word: "set -o pipefail", Why: "the sh of this image is dash, which ends the script there"}
+	}
 	script, err := shell.Parse(text, shell.Options{Program: program, Parameters: list, Lookup: known, Hostname: hostnameIn(c), Directory: func(path string) bool { return isMountPoint(path, c) }})
 	if err != nil {
 		return Result{}, err

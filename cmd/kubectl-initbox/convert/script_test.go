@@ -157,3 +157,15 @@ func TestRoundUp(t *testing.T) {
 		}
 	}
 }
+
+// dash has no pipefail, which some versions of the shells of other images have.
+func TestPipefailOfDash(t *testing.T) {
+	t.Parallel()
+	for image, want := range map[string]Verdict{"debian:12": Kept, "ubuntu": Kept, "busybox": Different, "app": Different} {
+		c := containerOf(t, "image: "+image+", volumeMounts: [{name: data, mountPath: /data}]", "  volumes: [{name: data, emptyDir: {}}]\n")
+		c.Command = []string{"sh", "-c", "set -euo pipefail; touch /data/a"}
+		if got := Container(c, "initbox", nil); got.Verdict != want {
+			t.Errorf("%s: %s, %s; want %s", image, got.Verdict, got.Why, want)
+		}
+	}
+}

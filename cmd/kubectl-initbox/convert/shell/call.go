@@ -371,6 +371,9 @@ func (p *parser) declare(d *syntax.DeclClause) error {
 	if kind != "export" && kind != "readonly" && kind != "local" && p.o.Program != "bash" {
 		return refuse(d, "not every shell knows it")
 	}
+	if kind == "local" && p.locals == nil {
+		return refuse(d, "outside of a function, where it ends the script in some shells")
+	}
 	for _, a := range d.Args {
 		if a.Name == nil || a.Array != nil || a.Index != nil || a.Append {
 			return refuse(d, "a variable of this form")
