@@ -163,11 +163,15 @@ func (p *parser) conditionCall(s *syntax.Stmt, cmd *syntax.CallExpr) (Cond, *boo
 	case isShell(base) && len(cmd.Args) > 1 && strings.HasPrefix(cmd.Args[1].Lit(), "-"):
 		return p.conditionShell(s, cmd, cmd.Args)
 	case base == "timeout" && !p.simpleTimeout(cmd):
-		_, rest, err := p.duration(cmd)
+		limit, rest, err := p.duration(cmd)
 		if err != nil {
 			return Cond{}, nil, err
 		}
-		return p.conditionShell(s, cmd, rest)
+		cond, known, err := p.conditionShell(s, cmd, rest)
+		if calls := cond.calls(); len(calls) == 1 && calls[0].Limit == 0 {
+			calls[0].Limit = limit
+		}
+		return cond, known, err
 	case base == "timeout":
 		call, err := p.limited(s, cmd)
 		return Cond{Call: call}, nil, err

@@ -472,7 +472,7 @@ func TestBash(t *testing.T) {
 		"until (echo > /dev/tcp/db/5432); do sleep 1; done":                      "until (echo >/dev/tcp/db/5432) every 1s",
 		"until </dev/tcp/db/5432; do sleep 1; done":                              "until (: </dev/tcp/db/5432) every 1s",
 		"until (exec 3<>/dev/tcp/db/5432) &>/dev/null; do sleep 1; done":         "until (: </dev/tcp/db/5432) every 1s",
-		"until timeout 1 bash -c '</dev/tcp/db/5432'; do sleep 1; done":          "until (: </dev/tcp/db/5432) every 1s",
+		"until timeout 1 bash -c '</dev/tcp/db/5432'; do sleep 1; done":          "until (: </dev/tcp/db/5432 within=1s) every 1s",
 		`while [[ "$(a)" != "ok" ]]; do sleep 1; done`:                           "until not (a) != ok every 1s",
 		"i=0; until a; do ((i++)); [[ $i -gt 5 ]] && exit 1; done":               "until (a) 6 times or fail",
 		`l=(x "y z"); for h in "${l[@]}"; do until a $h; do sleep 1; done; done`: "until (a x) every 1s; until (a y z) every 1s",
