@@ -274,11 +274,12 @@ func (l *loop) wait(ctx context.Context) error {
 	if l.Rand != nil && l.Pause == nil {
 		pause += time.Duration(float64(pause) * spread * (2*l.Rand.Float64() - 1))
 	}
-	limit, cancel := context.WithCancel(ctx)
+	limit := ctx
 	if pause > 0 {
+		var cancel context.CancelFunc
 		limit, cancel = context.WithTimeout(ctx, pause)
+		defer cancel()
 	}
-	defer cancel()
 	select {
 	case <-l.Wake:
 	case <-limit.Done():

@@ -251,6 +251,37 @@ func TestPause(t *testing.T) {
 	})
 }
 
+// counted counts what is to be told of its end, as the contexts that are made of it are.
+type counted struct {
+	context.Context
+	told int
+}
+
+func (c *counted) AfterFunc(func()) (stop func() bool) {
+	c.told++
+	return func() bool { c.told--; return true }
+}
+
+func (c *counted) Value(any) any { return nil } // or package context would not ask it
+
+// TestWaitLeavesNothing pins that no pause leaves anything with the context of a sidecar, which lives for months.
+func TestWaitLeavesNothing(t *testing.T) {
+	t.Parallel()
+	parent, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ctx, wake := &counted{Context: parent}, make(chan struct{}, 1)
+	for name, l := range map[string]*loop{
+		"a pause": {every: time.Hour},
+		"none":    {Options: Options{Pause: func() time.Duration { return 0 }}},
+	} {
+		l.Wake = wake
+		wake <- struct{}{}
+		if err := l.wait(ctx); err != nil || ctx.told != 0 {
+			t.Errorf("%s: %v, and %d contexts are left", name, err, ctx.told)
+		}
+	}
+}
+
 // TestWebhook pins what is sent, after changes only, and that a call that failed is repeated without another change.
 func TestWebhook(t *testing.T) {
 	dir := t.TempDir()
