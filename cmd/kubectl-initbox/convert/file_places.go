@@ -436,7 +436,7 @@ func (k *files) volumesIn(all []location) (places []location) {
 		if k.above(all) {
 			volumes, ok := k.volumesBelow(all)
 			ok = ok && all.value != "/" // where the command fails for /proc
-			if p.pattern != "" { // which matches no hidden name
+			if p.pattern != "" {        // which matches no hidden name
 				volumes = slices.DeleteFunc(volumes, func(v location) bool { return strings.HasPrefix(v.value[len(p.value):], "/.") })
 			}
 			if ok && len(volumes) > 0 {
