@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -33,7 +34,7 @@ func (p Program) follow() (file *os.File, closed <-chan struct{}, written func()
 		o.finish()
 	}()
 	return file, done, func() {
-		limit, cancel := context.WithTimeout(context.Background(), outputWait)
+		limit, cancel := context.WithTimeout(context.Background(), cmp.Or(p.outputWait, outputWait))
 		defer cancel()
 		select {
 		case <-done:

@@ -34,6 +34,8 @@ type Program struct {
 	Timeout time.Duration // after which it is killed
 	Output  io.Writer     // for what it prints, up to a limit
 	Log     *slog.Logger
+
+	outputWait time.Duration // for tests; 0 for the usual one
 }
 
 // outputWait is how long the output of a program that has ended is awaited: one in the background may have it open.

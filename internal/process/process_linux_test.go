@@ -26,9 +26,15 @@ func script(t *testing.T, text string) string {
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip(err)
 	}
-	path := filepath.Join(t.TempDir(), "script")
+	return executable(t, "script", "#!/bin/sh\n"+text+"\n")
+}
+
+// executable returns the path of an executable file.
+func executable(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
 	syscall.ForkLock.RLock() // no program that starts meanwhile may inherit the open file: it could not be run
-	err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755)
+	err := os.WriteFile(path, []byte(text), 0o755)
 	syscall.ForkLock.RUnlock()
 	if err != nil {
 		t.Fatal(err)
@@ -62,14 +68,14 @@ func TestRun(t *testing.T) {
 		t.Errorf("%q, want %q", &out, want)
 	}
 	// One that ends in time does so also if what it leaves in the background has its output open.
-	p.Path, p.Timeout = script(t, "sleep 300 & echo $! >pid; sleep 0.5; exit 4"), time.Second
+	p.Path, p.Timeout, p.outputWait = script(t, "sleep 300 & echo $! >pid; exit 4"), 3*time.Second, 4*time.Second
 	if err := Run(t.Context(), p); err == nil || err.Error() != "exit status 4" {
 		t.Errorf("%v, want exit status 4", err)
 	}
 	for _, pid := range pids(filepath.Join(p.Dir, "pid")) {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
-	p.Path, p.Timeout = script(t, "exec sleep 60"), 50*time.Millisecond
+	p.Path, p.Timeout, p.outputWait = script(t, "exec sleep 60"), 50*time.Millisecond, 0
 	if err := Run(t.Context(), p); err == nil || err.Error() != "timed out after 50ms" {
 		t.Errorf("%v, want that it timed out", err)
 	}
@@ -81,13 +87,7 @@ func TestRun(t *testing.T) {
 }
 
 // garbage returns the path of a file that the kernel cannot run.
-func garbage(t *testing.T) string {
-	path := filepath.Join(t.TempDir(), "garbage")
-	if err := os.WriteFile(path, []byte("echo hello\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
+func garbage(t *testing.T) string { return executable(t, "garbage", "echo hello\n") }
 
 // pids returns the numbers of processes in a file.
 func pids(file string) (all []int) {
