@@ -35,6 +35,7 @@ type claim struct {
 	Lease int64    `json:"lease,omitempty"` // seconds, see Options.Lease
 
 	name    string
+	own     bool // of this run's link
 	renewed time.Time
 }
 
@@ -84,8 +85,8 @@ func (t *Target) claim(trees ...string) error {
 	}
 	own := &claim{Trees: slices.Compact(trees), Link: t.options.linkPath(), Lease: int64(t.options.Lease / time.Second)}
 	own.Host, _ = os.Hostname()
-	there, err := t.readClaim(name)
-	if err == nil && slices.Equal(there.Trees, own.Trees) && there.Lease == own.Lease && (!there.due() || t.renew(name) == nil) {
+	there, err := t.readClaim(name) // which is renewed without space, unlike a new file on a full disk
+	if err == nil && slices.Equal(there.Trees, own.Trees) && there.Lease == own.Lease && (!there.due() || dirfd.Touch(t.base, name) == nil) {
 		return nil
 	}
 	content, err := json.Marshal(own)
@@ -94,9 +95,6 @@ func (t *Target) claim(trees ...string) error {
 	}
 	return writeSmall(t.base, name, string(content))
 }
-
-// renew makes the time of a claim now. Unlike a new file, that needs no space on a full disk.
-func (t *Target) renew(name string) error { return dirfd.Touch(t.base, name) }
 
 // writeSmall puts a file in place, atomically and on the disk. The kill of a run may leave the file's next content.
 func writeSmall(dir *os.File, name, content string) error {
@@ -162,7 +160,8 @@ func (t *Target) claims() (claims []*claim, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s/%s, which may name any of them, cannot be read: %w", t.base.Name(), name, err)
 		}
-		if c.expired() && name != own && t.lock.Held() && dirfd.Remove(t.base, name) == nil {
+		c.own = name == own
+		if c.expired() && !c.own && t.lock.Held() && dirfd.Remove(t.base, name) == nil {
 			t.log.Info(fmt.Sprintf("%s: the tree of %s is no longer kept: no run has used that link since %s", t.options.Dir, c, c.renewed.Format(time.DateTime)))
 			continue
 		}
@@ -215,9 +214,8 @@ func (t *Target) otherUser(sha string) (link, hint string, err error) {
 	if err != nil {
 		return "", "", explain("find out which links lead to the tree of "+sha, err)
 	}
-	own := t.ownClaim()
 	for _, c := range claims {
-		if c.name != own && slices.Contains(c.Trees, sha) {
+		if !c.own && slices.Contains(c.Trees, sha) {
 			return c.String(), fmt.Sprintf("; if the Pod of that link is gone, remove %s/%s", t.base.Name(), c.name), nil
 		}
 	}
@@ -231,14 +229,14 @@ func (t *Target) logClaims() {
 		return // it was logged
 	}
 	var (
-		own, current = t.ownClaim(), t.linked()
-		oldest       *claim
-		trees        []string
-		links        int
+		current = t.linked()
+		oldest  *claim
+		trees   []string
+		links   int
 	)
 	for _, c := range claims {
 		others := slices.DeleteFunc(slices.Clone(c.Trees), func(tree string) bool { return tree == current })
-		if c.name == own || len(others) == 0 {
+		if c.own || len(others) == 0 {
 			continue
 		}
 		links++
