@@ -18,6 +18,7 @@ import (
 	"initbox/clone/access"
 	"initbox/clone/remote"
 	"initbox/clone/worktree"
+	"initbox/cmd/duration"
 	"initbox/cmd/help"
 	"initbox/cmd/translate"
 	"initbox/internal/httpclient"
@@ -381,7 +382,7 @@ func (g *gitFlags) checkRevision(c *cli.Context, o clone.Options) error {
 	case o.KeepOld > 0 && o.Link == "":
 		return usagef("--keep-old needs --link: without it, the new tree replaces the old one")
 	case o.LinkLease < 0 || o.LinkLease > 0 && o.LinkLease < g.shortestLease():
-		return usagef("--link-lease %s: want at least %s, or 0 for forever", shortTime(o.LinkLease), shortTime(g.shortestLease()))
+		return usagef("--link-lease %s: want at least %s, or 0 for forever", duration.Short(o.LinkLease), duration.Short(g.shortestLease()))
 	case isSet(c, "link-lease") && o.Link == "":
 		return usagef("--link-lease needs --link")
 	case isSet(c, "max-size") && o.MaxSize == 0:
@@ -404,18 +405,6 @@ const defaultLease = 30 * 24 * time.Hour
 
 // shortestLease is the shortest --link-lease. Each look renews it, which may have to wait for the clones of other Pods.
 func (g *gitFlags) shortestLease() time.Duration { return max(time.Hour, 3*g.sidecar.watch) }
-
-// shortTime returns a time as users write it: 1h, not 1h0m0s.
-func shortTime(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
 
 // checkSparse refuses invalid directories and patterns.
 func (g *gitFlags) checkSparse(o clone.Options) error {

@@ -46,6 +46,15 @@ func (v Value) String() string {
 	return s
 }
 
+// Short returns d as people write it: as [Value] does, but 1h, not 1h0m.
+func Short(d time.Duration) string {
+	s := Value(d).String()
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
 // Set reads v with [Parse].
 func (v *Value) Set(text string) error {
 	d, err := Parse(text)

@@ -29,3 +29,11 @@ func TestString(t *testing.T) {
 		}
 	}
 }
+
+func TestShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0s", time.Hour: "1h", 90 * time.Minute: "1h30m", 10 * time.Minute: "10m", 720 * time.Hour: "720h"} {
+		if got := Short(d); got != want {
+			t.Errorf("Short(%v) is %s, want %s", d, got, want)
+		}
+	}
+}

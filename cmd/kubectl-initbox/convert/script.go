@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"initbox/cmd/duration"
 	"initbox/cmd/kubectl-initbox/convert/shell"
 	"initbox/cmd/kubectl-initbox/manifest"
 	"initbox/internal/lazy"
@@ -556,14 +557,14 @@ func (s *scriptReader) deadline(it *item) {
 		s.differs("it gives up after 5 minutes, and the kubelet starts it again; the script waited forever")
 	case it.attempts > 0:
 		limit = roundUp(it.limit)
-		s.differs(fmt.Sprintf("it gives up after %s instead of after %s, however long an attempt takes", limitText(limit), plurals.Plural(it.attempts, "attempt")))
+		s.differs(fmt.Sprintf("it gives up after %s instead of after %s, however long an attempt takes", duration.Short(limit), plurals.Plural(it.attempts, "attempt")))
 	default:
 		limit = it.limit
 	}
 	if it.goesOn {
 		s.differs("it fails if the wait times out; the script went on, although nothing was ready")
 	}
-	it.step.Flags = append(slices.Clone(it.step.Flags), Flag{"timeout", limitText(limit)})
+	it.step.Flags = append(slices.Clone(it.step.Flags), Flag{"timeout", duration.Short(limit)})
 }
 
 // roundUp returns a duration that is not shorter and that people write.
@@ -576,16 +577,4 @@ func roundUp(d time.Duration) time.Duration {
 		unit = 30 * time.Second
 	}
 	return (d + unit - 1) / unit * unit
-}
-
-// limitText returns a duration as people write it: 5m, 90s, 1m30s.
-func limitText(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

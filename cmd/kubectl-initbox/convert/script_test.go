@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"initbox/cmd/duration"
 	"initbox/cmd/kubectl-initbox/convert/shell"
 )
 
@@ -152,7 +153,7 @@ func TestRoundUp(t *testing.T) {
 	for _, text := range []string{"1s 5s", "60s 1m", "61s 1m5s", "121s 2m30s", "10m 10m", "601s 11m", "3600s 1h", "90m 1h30m"} {
 		given, want, _ := strings.Cut(text, " ")
 		d, err := time.ParseDuration(given)
-		if got := limitText(roundUp(d)); err != nil || got != want {
+		if got := duration.Short(roundUp(d)); err != nil || got != want {
 			t.Errorf("%s: %s, %v, want %s", given, got, err, want)
 		}
 	}
