@@ -106,7 +106,7 @@ func Absent(t testing.TB, format string, args ...any) {
 // that starts a server calls it.
 func Slow(t testing.TB) {
 	t.Helper()
-	if testing.Short() {
+	if testing.Testing() && testing.Short() { // bench starts servers, too, and is no test
 		t.Skip("-short: no real servers, and nothing slow")
 	}
 }
