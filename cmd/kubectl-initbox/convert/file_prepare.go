@@ -369,10 +369,12 @@ func (k *files) chmod(call *shell.Call) ([]Step, error) {
 		s.Why = "prepare changes the mode where it differs"
 		k.setsID(p, setting, o.has("R"))
 		mode := setting
-		if octal, ok := strings.CutPrefix(setting, "mode=0"); ok && len(octal) == 3 && (o.has("R") || p.pattern != "" || k.kind(p) != file) && k.clearsSetgid(p) {
-			mode = "mode=00" + octal
-		} else if setsGroup().MatchString(setting) && p.pattern == "" && (o.has("R") || k.kind(p) != file) && k.clearsSetgid(p) {
-			mode += ",g-s"
+		if directories := o.has("R") || p.pattern != "" || k.kind(p) != file; directories && k.clearsSetgid(p) {
+			if octal, ok := strings.CutPrefix(setting, "mode=0"); ok && len(octal) == 3 {
+				mode = "mode=00" + octal
+			} else if setsGroup().MatchString(setting) {
+				mode += ",g-s"
+			}
 		}
 		if k.busybox() && setsOthers().MatchString(setting) {
 			s.differs("a sticky bit is cleared, which the chmod of BusyBox keeps")

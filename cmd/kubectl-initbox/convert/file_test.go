@@ -525,6 +525,7 @@ var fileCases = []fileCase{
 	{script: "chmod u=rwx,g=rwxs /data", stops: "BusyBox reads in its own way"},
 	{script: "chmod -R go=r /data", want: "prepare /data#mode=go=r,g-s&recursive", differs: "a sticky bit is cleared"},
 	{script: "chmod -R 755 /data/*", want: "prepare /data#children&mode=00755", differs: "begins with a dot"},
+	{script: "chmod -R g=rx /data/*", want: "prepare /data#children&mode=g=rx,g-s", differs: "begins with a dot"},
 	{script: "chmod -R 00755 /data", image: "debian:12", want: "prepare /data#mode=00755&recursive"},
 	{script: "chmod -R a=rX /data", image: "debian:12", want: "prepare /data#mode=a=rX&recursive"},
 	{script: "chmod -R u+rwX,go-rwx /data", want: "prepare /data#mode=u+rwX,go-rwx&recursive"},
