@@ -4,7 +4,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"sync"
 
 	"initbox/internal/podinfo"
@@ -23,6 +22,7 @@ func roomyHeap() (end func()) {
 	var mu sync.Mutex
 	var ended, changed bool
 	var room int64
+	now := int64(100) // GOGC
 	afterCollection(func() bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -34,9 +34,11 @@ func roomyHeap() (end func()) {
 				room = min(room, podinfo.MemoryLimit()/4)
 			}
 		}
-		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-		metrics.Read(live)
-		debug.SetGCPercent(percent(room, int64(live[0].Value.Uint64())))
+		// Not runtime/metrics, whose tables every start would pay for.
+		var memory runtime.MemStats
+		runtime.ReadMemStats(&memory)
+		now = percent(room, int64(memory.NextGC)*100/(100+now))
+		debug.SetGCPercent(int(now))
 		changed = true
 		return true
 	})
@@ -51,12 +53,12 @@ func roomyHeap() (end func()) {
 
 // percent returns the GOGC with which a heap grows to the room, but to no less than twice what is in use. Little in use
 // is collected quickly, so it needs no room.
-func percent(room, live int64) int {
+func percent(room, live int64) int64 {
 	const little = 6 << 20
 	if live < little {
 		return 100
 	}
-	return int(max(100*(room-live)/live, 100))
+	return max(100*(room-live)/live, 100)
 }
 
 // afterCollection calls f after each collection of garbage, until it returns false.

@@ -9,7 +9,7 @@ import (
 func TestPercent(t *testing.T) {
 	for _, test := range []struct {
 		live int64
-		want int
+		want int64
 	}{{0, 100}, {4 << 20, 100}, {8 << 20, 700}, {16 << 20, 300}, {32 << 20, 100}, {64 << 20, 100}, {1 << 30, 100}} {
 		if got := percent(64<<20, test.live); got != test.want {
 			t.Errorf("%d bytes in use: got %d, want %d", test.live, got, test.want)
