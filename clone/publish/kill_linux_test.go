@@ -25,8 +25,14 @@ import (
 
 // TestMain is, with $PUBLISH_CHILD, a run that publishes a tree of generations: each file holds its number.
 func TestMain(m *testing.M) {
+	group, noGroup := strconv.Atoi(os.Getenv("PUBLISH_GROUP"))
 	if uid, err := strconv.Atoi(os.Getenv("PUBLISH_UID")); err == nil {
-		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(uid), syscall.Setuid(uid)); err != nil {
+		var groups []int
+		if noGroup == nil {
+			groups = []int{group}
+			syscall.Umask(0o002)
+		}
+		if err := errors.Join(syscall.Setgroups(groups), syscall.Setgid(uid), syscall.Setuid(uid)); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
@@ -34,6 +40,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("PUBLISH_CHILD"); dir != "" {
 		o := Options{Dir: dir, Link: os.Getenv("PUBLISH_LINK"), NoSync: true}
 		o.KeepOld, _ = time.ParseDuration(os.Getenv("PUBLISH_KEEP_OLD"))
+		o.Access.GroupWrite = noGroup == nil
 		if uid, err := strconv.Atoi(os.Getenv("PUBLISH_OWNER")); err == nil {
 			o.Access.Owner = &access.Owner{UID: uid, GID: uid}
 		}
@@ -79,7 +86,7 @@ func child(o Options, generation string, git bool, how string) error {
 	}
 	for i := range directories {
 		dir := filepath.Join(s.Tree, fmt.Sprintf("d%d", i), "sub")
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return err
 		}
 		for j := range perEach {

@@ -26,6 +26,7 @@ type place struct {
 
 	top  *os.File  // in link mode, the directory that holds the worktrees' one, and usually the link
 	made []entryOf // the inner ones last
+	mode uint32    // of those, whatever the umask; 0 to leave it to that
 
 	links    *os.File // in link mode, the directory that holds the link
 	linkName string
@@ -61,6 +62,9 @@ func find(o Options) (*place, error) {
 		return nil, poll.Permanent(failure.New(failure.Local, "no directory to clone into"))
 	}
 	p := new(place)
+	if o.Access.GroupWrite { // another user of the group may clone there, too
+		p.mode = uint32(o.Access.Directory().Perm()) | unix.S_ISGID
+	}
 	find := p.findDir
 	if o.Link != "" {
 		find = p.findLink
@@ -253,7 +257,11 @@ func explainPath(dir string, err error) error {
 
 // make creates a directory, which close removes if it is empty then.
 func (p *place) make(parent *os.File, name string) error {
-	if err := dirfd.Mkdir(parent, name, 0o755); err != nil {
+	err := dirfd.Mkdir(parent, name, 0o755)
+	if err == nil && p.mode != 0 {
+		err = dirfd.SetMode(parent, name, p.mode)
+	}
+	if err != nil {
 		return err
 	}
 	again, err := openAt(parent, ".", dirfd.PathOnly|unix.O_DIRECTORY, 0)

@@ -3,6 +3,8 @@ package publish
 import (
 	"bytes"
 	"cmp"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,6 +64,37 @@ func TestOtherUser(t *testing.T) {
 				t.Errorf("%q is left", left)
 			}
 		})
+	}
+}
+
+// With Access.GroupWrite, several users of a group clone into one directory that the first has made, and each removes
+// the other's old trees.
+func TestGroup(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("becoming another user needs root")
+	}
+	top := t.TempDir()
+	if err := errors.Join(os.Chmod(filepath.Dir(top), 0o755), os.Chown(top, 0, 2000), os.Chmod(top, 0o775|os.ModeSetgid)); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []Options{
+		{Dir: filepath.Join(top, "a", "app")},
+		{Dir: filepath.Join(top, "b", "app"), Link: "current"},
+		{Dir: filepath.Join(top, "c", "app"), Link: filepath.Join(top, "links", "current")},
+	} {
+		for i, generation := range []string{"1", "2", "1"} {
+			cmd := command(o, generation, true, "")
+			cmd.Env = append(cmd.Env, fmt.Sprintf("PUBLISH_UID=%d", 1000+i%2), "PUBLISH_GROUP=2000")
+			if err := cmd.Run(); err != nil {
+				t.Fatalf("%+v, generation %s: %v: %s", o, generation, err, cmd.Stdout)
+			}
+			if got := current(t, o); got != hashOf(generation) {
+				t.Errorf("%+v: %s instead of generation %s", o, got, generation)
+			}
+			if trees, _ := filepath.Glob(filepath.Join(o.Dir, worktrees, "[0-9]*")); o.Link != "" && len(trees) != 1 {
+				t.Errorf("%+v, generation %s: trees %q", o, generation, trees)
+			}
+		}
 	}
 }
 
