@@ -63,7 +63,7 @@ func (h *execHook) run(ctx context.Context, e *env, dir, sha string) error {
 	})
 	switch {
 	case ctx.Err() != nil:
-		return err
+		return failure.WithHint(fmt.Errorf("run %s, the --%s-command: %w", target, h.flag, err), "see what it has printed, or give it more time with --timeout")
 	case err == nil:
 		log.Info(fmt.Sprintf("%s: done in %v", h.command, time.Since(start).Round(time.Millisecond)), failure.Seconds(time.Since(start)))
 		return nil
