@@ -230,7 +230,8 @@ func (t *target) setOne(dir dirfd.FD, base, name string) error {
 		if err := t.set(f, "", l.want); err != nil {
 			return perm.Failed("change the attributes of", perm.Chmod, t.shown(name), err)
 		}
-		if now, err := dirfd.Stat(f); err != nil || t.notKept.Load() > unkept && now.Ctim == s.Ctim {
+		now, err := dirfd.Stat(f)
+		if err != nil || t.notKept.Load() > unkept && now.Mode == s.Mode && now.Uid == s.Uid && now.Gid == s.Gid && now.Mtim == s.Mtim {
 			return err // nothing could be changed
 		}
 	}

@@ -383,8 +383,8 @@ func TestCopyKilledAtAnyMoment(t *testing.T) {
 
 // Without a capability, the hint names it.
 func TestHints(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root may do all of this")
+	if servers.RanAsUser(t) {
+		return
 	}
 	top := t.TempDir()
 	files(t, top, "src/a=A")
@@ -392,5 +392,19 @@ func TestHints(t *testing.T) {
 	var hinted interface{ Hint() string }
 	if !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "CHOWN") {
 		t.Errorf("%v has no hint", err)
+	}
+}
+
+// An owner that this process may not set is no change in the next run, either.
+func TestOwnerIsNotKept(t *testing.T) {
+	if servers.RanAsUser(t) {
+		return
+	}
+	pair := "/etc/passwd:" + t.TempDir() + "/a#keep" // root's
+	if s := copied(t, pair); s.Created != 1 || s.NotKept == 0 {
+		t.Errorf("copied: %+v", s)
+	}
+	if s := copied(t, pair); s.Same != 1 || s.Attributes != 0 || s.NotKept == 0 {
+		t.Errorf("copied again: %+v", s)
 	}
 }
