@@ -3,6 +3,10 @@ package main
 import (
 	"errors"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,5 +60,26 @@ func TestStage(t *testing.T) {
 	}
 	if s.end(); len(ended) != 2 || ended[0] != 2 {
 		t.Errorf("ended: %v", ended)
+	}
+}
+
+// TestProgram runs the program as make bench does. The package testing, which starts the servers, differs in a program
+// that is no test.
+func TestProgram(t *testing.T) {
+	servers.Slow(t)
+	dir := t.TempDir()
+	initbox, err := servers.Initbox(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "bench")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "-initbox", initbox, "-quick", "-only", "databases")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it stops the servers
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "### Databases") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
