@@ -64,7 +64,7 @@ func TestStage(t *testing.T) {
 }
 
 // TestProgram runs the program as make bench does. The package testing, which starts the servers, differs in a program
-// that is no test.
+// that is not a test.
 func TestProgram(t *testing.T) {
 	servers.Slow(t)
 	dir := t.TempDir()
