@@ -190,7 +190,7 @@ func (c *cloning) unfinished(err error) *failure.Failure {
 	case p != nil:
 		return stillReceiving(p)
 	case c.Before != nil && hung.Doing == c.waiting():
-		return failure.New(failure.TimedOut, "%s", hung.Doing).WithHint("see what it has printed, or give it more time with --timeout")
+		return failure.New(failure.TimedOut, "%s", hung.Doing).WithHint("see in the log what the program printed, or give it more time with --timeout")
 	}
 	return nil
 }

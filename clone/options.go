@@ -47,9 +47,9 @@ type Options struct {
 	LinkLease time.Duration
 
 	// Before, if set, is called with the directory of a finished tree before it is published, which waits until it
-	// returns nil. What it changes there is published, too. It runs Program: where that is another one, the tree of an
-	// earlier commit is not used again. Unchecked is for programs that change the published tree: only its commit and
-	// its options say whether it is up to date.
+	// returns nil. What it changes there is published, too. It runs Program: a tree that was published with another one
+	// is not used again. Unchecked is for programs that change the published tree: only its commit and its options say
+	// whether it is up to date.
 	Before    func(ctx context.Context, dir, sha string) error
 	Program   string
 	Unchecked bool

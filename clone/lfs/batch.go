@@ -165,7 +165,7 @@ func (f *fetch) prepare(req *http.Request, given http.Header) error {
 
 func (f *fetch) report(err error) {
 	if f.Log != nil {
-		f.Log.Warn("Git LFS: retrying", "error", failure.Of(err).Error())
+		f.Log.Warn(fmt.Sprintf("Git LFS: %v; trying again", failure.Of(err)), failure.Fields("", 0, err))
 	}
 }
 

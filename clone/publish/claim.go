@@ -63,8 +63,8 @@ func (c *claim) String() string {
 // id returns the name of the file beside the link that has its id.
 func (p *place) id() string { return "." + short(p.linkName) + mine + idSuffix }
 
-// ownClaim returns the name of the claim of this run's link, or "" if the link has no id yet. Who reads the name does
-// not know the id, and cannot give it to another link.
+// ownClaim returns the name of the claim of this run's link, or "" if the link has no id yet. The name does not reveal
+// the id, so that no other link can be given it.
 func (p *place) ownClaim() string {
 	id, err := readSmall(p.links, p.id())
 	if err != nil || id == "" {
@@ -112,7 +112,7 @@ func writeSmall(dir *os.File, name, content string) error {
 	return cmp.Or(err, dirfd.Sync(dir))
 }
 
-// readClaim reads a claim. What is not one is an error.
+// readClaim reads a claim. A file that is not a claim is an error.
 func (t *Target) readClaim(name string) (*claim, error) {
 	f, err := openAt(t.base, name, unix.O_RDONLY, 0)
 	if err != nil {
@@ -158,7 +158,7 @@ func (t *Target) claims() (claims []*claim, err error) {
 			continue // without locks: a run has just ended it
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s/%s, which may name any of them, cannot be read: %w", t.base.Name(), name, err)
+			return nil, fmt.Errorf("cannot read %s/%s, which may name any of the trees: %w", t.base.Name(), name, err)
 		}
 		c.own = name == own
 		if c.expired() && !c.own && t.lock.Held() && dirfd.Remove(t.base, name) == nil {
@@ -170,9 +170,10 @@ func (t *Target) claims() (claims []*claim, err error) {
 	return claims, nil
 }
 
-// CheckUnused refuses to replace the worktree of a commit to which another link leads, too: who reads it would lose it,
+// CheckUnused refuses to replace the worktree of a commit to which another link leads, too: its readers would lose it,
 // and if each run has options of its own, they would replace each other's tree forever. Trees that are not as their
-// run left them are replaced nevertheless. With GitDir, a tree cannot be shared. Options.Replace means it.
+// run left them are replaced nevertheless. With GitDir, a tree cannot be shared. With Options.Replace, nothing is
+// refused.
 func (t *Target) CheckUnused(sha string) error {
 	if !t.link() || !isHash(sha) || t.options.Replace {
 		return nil
@@ -194,7 +195,7 @@ func (t *Target) CheckUnused(sha string) error {
 		text = "cannot get another .git directory"
 	}
 	return poll.Permanent(failure.New(failure.Local, "%s: the tree of %s %s, and the link %s leads to it, too", t.options.Dir, sha, text, user).
-		WithHint("give all clones into one DIR the same options, or each its own DIR; trusted keys need the same --ref, too; --replace takes it from the readers of that link" + hint))
+		WithHint("give all clones into one DIR the same options (with --verify-signature also the same URL and --ref), or each its own DIR; --replace replaces the tree under the readers of that link" + hint))
 }
 
 // otherUser returns a link of another run that leads to a worktree, or "".
@@ -249,7 +250,7 @@ func (t *Target) logClaims() {
 		return
 	}
 	slices.Sort(trees)
-	text := fmt.Sprintf("%s: keeping %s for %s of other runs, the oldest %s, of %s", t.options.Dir,
+	text := fmt.Sprintf("%s: keeping %s for %s of other runs, the oldest %s, last updated %s", t.options.Dir,
 		words.Plural(len(slices.Compact(trees)), "tree"), words.Plural(links, "link"), oldest, oldest.renewed.Format(time.DateTime))
 	if oldest.Lease == 0 {
 		text += fmt.Sprintf("; it has no --link-lease, and its tree stays until %s/%s is removed", t.base.Name(), oldest.name)

@@ -204,7 +204,7 @@ func TestRenewWithoutSpace(t *testing.T) {
 	if s, err := os.Stat(claim); err != nil || time.Since(s.ModTime()) > time.Hour {
 		t.Errorf("the claim is not renewed: %v, %v", s, err)
 	}
-	const text = "root: cannot claim the tree of the link "
+	const text = "root: cannot record that the link "
 	if strings.Contains(p.log.String(), text) {
 		t.Errorf("the log says %q:\n%s", text, &p.log)
 	}
@@ -213,7 +213,7 @@ func TestRenewWithoutSpace(t *testing.T) {
 		p.age(91 * time.Minute)
 		current(t, p.o)
 	}
-	if _, err := os.Stat(claim); err != nil || strings.Count(p.log.String(), text+p.o.Link+", so runs for other links may remove it") != 1 {
+	if _, err := os.Stat(claim); err != nil || strings.Count(p.log.String(), text+p.o.Link+" uses its tree, so runs for other links may remove the tree") != 1 {
 		t.Errorf("%v, and the log does not say %q once:\n%s", err, text, &p.log)
 	}
 	p.want(map[string]string{"one": sha1})
@@ -254,7 +254,7 @@ func TestUnreadableClaim(t *testing.T) {
 	p.wantTrees(sha1, sha2)
 	put(t, p.o, sha1, withGit1)
 	for reason, times := range map[string]int{"it is not in the format of this version": 1, "it is not a regular file": 1} {
-		text := p.o.Dir + ": removing no trees: " + bad + ", which may name any of them, cannot be read: " + reason + "; if it is a file of a link that no longer exists, remove it"
+		text := p.o.Dir + ": removing no trees: cannot read " + bad + ", which may name any of the trees: " + reason + "; if it is the file of a link that no longer exists, remove it"
 		if strings.Count(p.log.String(), text) != times {
 			t.Errorf("the log does not say %q once:\n%s", text, &p.log)
 		}

@@ -21,10 +21,16 @@ func refuse(format string, args ...any) error {
 // notLink refuses a link whose name something else has.
 func notLink(path string) error {
 	return poll.Permanent(failure.New(failure.Local, "%s is not a symbolic link", path).
-		WithHint("what is there is not replaced, nor with --replace: remove it, or give --link another name"))
+		WithHint("it is not replaced, not even with --replace: remove it, or give --link another name"))
 }
 
-// ErrLink is in the chain of errors of the directory of a link that is not in Dir: it may be in another volume.
+// refuseLink refuses an Options.Link at whose path there can be no link.
+func refuseLink(format string, args ...any) error {
+	return poll.Permanent(failure.New(failure.Local, format, args...).
+		WithHint("give --link a name in DIR, such as current, or a path outside of the trees"))
+}
+
+// ErrLink is in the chain of an error about the directory of the link, which may be in another volume than Dir.
 var ErrLink = errors.New("of the directory of the link")
 
 // linkFailed explains why nothing can be written in that directory.

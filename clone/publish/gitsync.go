@@ -40,7 +40,7 @@ func (t *Target) sweepGitSync(ctx context.Context, keep []string) {
 		// A kill halfway must not leave a part of it, which could not be recognised.
 		as := t.prefix + "-" + strings.ToLower(rand.Text()[:idLength])
 		if err := rename(t.top, name, t.base, as); err != nil {
-			t.log.Warn("cannot remove what git-sync left", "error", err)
+			t.log.Warn(fmt.Sprintf("%s: cannot remove %s, which git-sync left there: %v; the next run tries again", t.options.Dir, name, err))
 			return
 		}
 		t.discard(ctx, as)

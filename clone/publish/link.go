@@ -86,7 +86,7 @@ func (t *Target) settle() {
 		err = dirfd.Remove(t.base, own)
 	}
 	if err != nil && !errors.Is(err, unix.ENOENT) {
-		t.warn("claim", fmt.Sprintf("%s: cannot claim the tree of the link %s, so runs for other links may remove it when its lease is over: %v; may this user write to both directories, and is there space?",
+		t.warn("claim", fmt.Sprintf("%s: cannot record that the link %s uses its tree, so runs for other links may remove the tree: %v; may this user write to both directories, and is there space?",
 			t.options.Dir, t.options.linkPath(), err))
 	} else {
 		t.warn("claim", "")
@@ -170,7 +170,7 @@ func (t *Target) used() (hashes []string, err error) {
 func (t *Target) sweepWorktrees(ctx context.Context, but string) {
 	used, err := t.used()
 	if err != nil {
-		t.warn("trees", fmt.Sprintf("%s: removing no trees: %v; if it is a file of a link that no longer exists, remove it", t.options.Dir, err))
+		t.warn("trees", fmt.Sprintf("%s: removing no trees: %v; if it is the file of a link that no longer exists, remove it", t.options.Dir, err))
 		return
 	}
 	t.warn("trees", "")
@@ -213,7 +213,7 @@ func (t *Target) stillKept(hash string) bool {
 	}
 	f, err := openAt(t.base, oldNote(hash), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
 	if err != nil {
-		t.log.Warn("cannot note since when an old tree is not used: removing it", "tree", hash, "error", err)
+		t.log.Warn(fmt.Sprintf("%s: removing the old tree of %s at once: cannot note since when --keep-old keeps it: %v", t.options.Dir, hash, err))
 		return false
 	}
 	f.Close()

@@ -165,8 +165,11 @@ func (p *place) findLinks(o Options) error {
 		link = filepath.Join(p.path, link)
 	}
 	p.linkName = filepath.Base(link)
-	if strings.HasSuffix(o.Link, "/") || strings.HasSuffix(o.Link, "/.") || p.linkName == worktrees || strings.HasPrefix(p.path+"/", link+"/") {
-		return refuse("the link's name, %q, is not a file name", o.Link)
+	if strings.HasSuffix(o.Link, "/") || strings.HasSuffix(o.Link, "/.") || p.linkName == worktrees {
+		return refuseLink("%q is not a name for a link", o.Link)
+	}
+	if strings.HasPrefix(p.path+"/", link+"/") {
+		return refuseLink("the link %s would be %s itself, or a directory above it", o.linkPath(), o.Dir)
 	}
 	above := filepath.Dir(link)
 	if above == p.path {
@@ -205,7 +208,7 @@ func (p *place) findElsewhere(o Options, above string) error {
 	above = dir.Name()
 	trees := filepath.Join(p.path, worktrees)
 	if strings.HasPrefix(above+"/", trees+"/") {
-		return refuse("the link %s is among the trees in %s", o.linkPath(), trees)
+		return refuseLink("the link %s is among the trees in %s", o.linkPath(), trees)
 	}
 	if p.toTrees, err = filepath.Rel(above, trees); err != nil || above == p.path {
 		return err

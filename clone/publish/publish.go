@@ -71,8 +71,8 @@ type Options struct {
 	// Keep leaves the tree that the link pointed to before until the next Open, for programs that still read it.
 	Keep bool
 
-	// KeepOld is how long trees stay to which no link points, for the same programs. It begins when a run first finds
-	// them so, which is the time of a note beside the tree: restarts do not prolong it.
+	// KeepOld is how long trees to which no link points stay, for the same programs. The time begins when a run first
+	// finds a tree without a link, and is noted beside the tree: restarts do not prolong it.
 	KeepOld time.Duration
 
 	// Lease is how long a tree stays for a Link that is not in Dir after the last Open with that link, which runs for

@@ -261,7 +261,7 @@ func (w *swap) clear(dir *os.File, fresh []string) error {
 			continue
 		}
 		if _, err := w.free(dir, name); errors.Is(err, unix.EBUSY) {
-			w.log.Warn("something is mounted in the directory, and stays", "dir", w.options.Dir, "name", name)
+			w.log.Warn(fmt.Sprintf("%s: something is mounted at %s in it, which stays", w.options.Dir, name))
 		} else if err != nil {
 			return err
 		}

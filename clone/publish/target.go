@@ -68,7 +68,7 @@ func openPlace(ctx context.Context, o Options, p *place, repository bool) (*Targ
 	}
 	t.lock = dirlock.New(p.base, p.prefix+lockSuffix)
 	err := t.lock.Wait(ctx, func(busy error) {
-		t.log.Info(fmt.Sprintf("waiting until %s is free", o.Dir), "reason", busy.Error())
+		t.log.Info(fmt.Sprintf("%s: waiting: %v", o.Dir, busy))
 	})
 	switch {
 	case isAny(err, unix.EROFS, unix.EACCES, unix.EPERM, unix.ENOSPC, unix.EDQUOT):
@@ -81,7 +81,7 @@ func openPlace(ctx context.Context, o Options, p *place, repository bool) (*Targ
 		t.Close()
 		return nil, explain("lock "+o.Dir, err)
 	case t.lock.None():
-		t.log.Warn("the file system has no locks: nothing else may clone into this directory meanwhile", "dir", o.Dir)
+		t.log.Warn(fmt.Sprintf("%s: the file system has no locks: nothing else may clone into this directory meanwhile", o.Dir))
 		t.settle()
 	default:
 		t.settle()
@@ -97,7 +97,7 @@ func openPlace(ctx context.Context, o Options, p *place, repository bool) (*Targ
 	return t, nil
 }
 
-// Warned has the warnings of a run, which opens a Target again and again.
+// Warned holds the last warnings of a run that opens a Target repeatedly, so that each is logged once.
 type Warned struct{ last sync.Map }
 
 // warn logs a warning about something, unless it is the last one; "" says that there is nothing to warn of.
@@ -141,8 +141,8 @@ func (t *Target) Current() *Marker {
 	return &r.Marker
 }
 
-// Earlier returns what the worktree of a commit holds to which the link does not point, as Current does: an earlier one
-// that is kept, or one of another link. [Target.Reuse] makes the link point to it.
+// Earlier returns what the worktree of a commit holds, as Current does, if the link does not point to it: it is kept
+// from earlier, or that of another link. [Target.Reuse] makes the link point to it.
 func (t *Target) Earlier(sha string) *Marker {
 	if !t.link() || t.git != nil || !isHash(sha) || t.linked() == sha {
 		return nil
@@ -224,7 +224,7 @@ func (t *Target) sweep(ctx context.Context) {
 // discard removes a stage or a worktree from the base directory. What is left when ctx ends is left to the next run.
 func (t *Target) discard(ctx context.Context, name string) {
 	if err := dirfd.RemoveAll(ctx, t.base, name); err != nil && ctx.Err() == nil {
-		t.log.Warn("cannot remove a leftover", "name", strings.TrimSuffix(t.base.Name(), "/")+"/"+name, "error", err)
+		t.log.Warn(fmt.Sprintf("cannot remove %s/%s, which is no longer needed: %v; the next run tries again", strings.TrimSuffix(t.base.Name(), "/"), name, err))
 	}
 }
 

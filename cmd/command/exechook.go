@@ -53,7 +53,7 @@ func (h *execHook) check(c *cli.Context) error {
 	return unreplaced("--"+h.flag+"-command", h.command)
 }
 
-// run runs the program in dir. What it prints is logged nowhere else than on stderr.
+// run runs the program in dir. What it prints goes to stderr alone.
 func (h *execHook) run(ctx context.Context, e *env, dir, sha string) error {
 	start, target := time.Now(), failure.Printable(h.command)
 	log := e.log.With(failure.Fields(target, 0, nil))
@@ -63,15 +63,15 @@ func (h *execHook) run(ctx context.Context, e *env, dir, sha string) error {
 	})
 	switch {
 	case ctx.Err() != nil:
-		return failure.WithHint(fmt.Errorf("run %s, the --%s-command: %w", target, h.flag, err), "see what it has printed, or give it more time with --timeout")
+		return failure.WithHint(fmt.Errorf("run %s, the --%s-command: %w", target, h.flag, err), "see in the log what the program printed, or give it more time with --timeout")
 	case err == nil:
 		log.Info(fmt.Sprintf("%s: done in %v", h.command, time.Since(start).Round(time.Millisecond)), failure.Seconds(time.Since(start)))
 		return nil
 	}
-	class, hint := failure.Unexpected, "see what it has printed into the log"
+	class, hint := failure.Unexpected, "see in the log what the program printed"
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		class = failure.TimedOut
+		class, hint = failure.TimedOut, hint+", or give it more time with --"+h.flag+"-timeout"
 	case errors.Is(err, syscall.ENOEXEC):
 		hint = "a script needs a first line such as #!/bin/sh, and a program must be built for this machine, linux/" + runtime.GOARCH
 	case isAnyOf(err, exec.ErrNotFound, os.ErrNotExist, os.ErrPermission):

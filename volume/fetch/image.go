@@ -56,7 +56,7 @@ func (r *run) image(ctx context.Context, j *job) (now *version, same bool, err e
 	}
 	r.Log.Info(fmt.Sprintf("%s: %s with %s, in %s", src, words.Plural(sum.Files, "file"), words.Bytes(sum.Bytes), words.Seconds(time.Since(start))), failure.Fields(src.String(), time.Since(start), nil))
 	if !strings.Contains(src.OCI, "@") {
-		r.Log.Warn(fmt.Sprintf("%s: the tag may become another image's: pin this one with %[1]s@%s", src, digest), failure.Fields(src.String(), 0, nil))
+		r.Log.Warn(fmt.Sprintf("%s: the tag may move to another image: pin this one with %[1]s@%s", src, digest), failure.Fields(src.String(), 0, nil))
 	}
 	return now, false, nil
 }

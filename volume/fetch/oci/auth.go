@@ -16,7 +16,7 @@ import (
 	"initbox/internal/poll"
 )
 
-// maxToken limits the answer of a server of tokens.
+// maxToken limits the answer of a token server.
 const maxToken = 128 << 10
 
 // credential is a login: a name and a password, or a token that is exchanged for others, or one for the registry.
@@ -78,7 +78,7 @@ func (e *endpoint) logIn(ctx context.Context, scheme string, parameters map[stri
 	case who == credential{}:
 		return "", e.status(http.StatusUnauthorized, nil, nil)
 	case who.user == "" || who.password == "":
-		return "", unexpected("the registry wants a user name and a password, and the login has none")
+		return "", unexpected("the registry requires a user name and a password, and the login has none")
 	}
 	req := &http.Request{Header: http.Header{}}
 	req.SetBasicAuth(who.user, who.password)
@@ -140,20 +140,20 @@ func readToken(resp *http.Response) (string, error) {
 	case err != nil:
 		return "", failure.HTTP(err, resp.Request.URL.Host)
 	case json.Unmarshal(content, &answer) != nil:
-		return "", unexpected("the server of tokens sent no JSON")
+		return "", unexpected("the answer of the token server is not JSON")
 	case answer.AccessToken != "":
 		return answer.AccessToken, nil
 	case answer.Token != "":
 		return answer.Token, nil
 	}
-	return "", unexpected("the server of tokens sent an empty token")
+	return "", unexpected("the token server sent an empty token")
 }
 
 func unexpected(format string, args ...any) error {
 	return poll.Permanent(failure.New(failure.Unexpected, format, args...))
 }
 
-// realm returns the URL of the server of tokens, which gets the password. The registry chooses it, so it must be as
+// realm returns the URL of the token server, which gets the password. The registry chooses it, so it must be as
 // safe as the registry.
 func (e *endpoint) realm(text string) (*url.URL, error) {
 	u, err := url.Parse(text)

@@ -153,7 +153,7 @@ func (i *Image) checkPlatform(ctx context.Context, d descriptor) error {
 	if i.explicit {
 		return i.broken("it is an image for %s only, and not for %s", platformName(is), platformName(i.platform))
 	}
-	i.o.Log.Warn("image for another platform, and only that", "image", i.String(), "platform", failure.Printable(platformName(is)), "wanted", platformName(i.platform))
+	i.o.Log.Warn(fmt.Sprintf("%s: the image is for %s only, and not for %s; using it nevertheless", i, failure.Printable(platformName(is)), platformName(i.platform)), failure.Fields(i.String(), 0, nil))
 	return nil
 }
 

@@ -165,7 +165,7 @@ func (i *Image) try(ctx context.Context, what string, ask func(context.Context, 
 			}
 			if !e.reported {
 				e.reported = true
-				i.o.Log.Warn("mirror "+e.name+": asking the next", "image", i.String(), "error", failure.Of(err).Error())
+				i.o.Log.Warn(fmt.Sprintf("%s: asking the next registry: mirror %s: %v", i, e.name, failure.Of(err)), failure.Fields(i.String(), 0, err))
 			}
 		}
 		return i.about(what, err)

@@ -605,7 +605,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestIdentityToken pins that an identity token goes to the server of tokens, and a registry token to the registry.
+// TestIdentityToken pins that an identity token goes to the token server, and a registry token to the registry.
 func TestIdentityToken(t *testing.T) {
 	t.Parallel()
 	var form url.Values

@@ -185,7 +185,7 @@ func (p *Place) fill() error {
 			continue
 		}
 		if err := p.free(directory, name); err == unix.EBUSY {
-			p.log.Warn("something is mounted in "+failure.Printable(p.o.Dst)+", and stays", "name", failure.Printable(name))
+			p.log.Warn(fmt.Sprintf("%s: something is mounted at %s in it, which stays", failure.Printable(p.o.Dst), failure.Printable(name)))
 		} else if err != nil {
 			return fmt.Errorf("%s: %w", failure.Printable(name), err)
 		}

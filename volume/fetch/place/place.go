@@ -288,7 +288,7 @@ func (p *Place) begun() bool {
 func (p *Place) take(ctx context.Context) error {
 	p.lock = dirlock.New(p.base, p.prefix+lockSuffix)
 	err := p.lock.Wait(ctx, func(busy error) {
-		p.log.Info("waiting until "+failure.Printable(p.o.Dst)+" is free", "reason", busy.Error())
+		p.log.Info(fmt.Sprintf("%s: waiting: %v", failure.Printable(p.o.Dst), busy))
 	})
 	switch {
 	case errors.Is(err, unix.EROFS), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), failure.NoSpace(err):
@@ -297,7 +297,7 @@ func (p *Place) take(ctx context.Context) error {
 	case err != nil:
 		return p.failed("lock", err)
 	case p.lock.None():
-		p.log.Warn("the file system has no locks: nothing else may write to " + failure.Printable(p.o.Dst) + " meanwhile")
+		p.log.Warn(failure.Printable(p.o.Dst) + ": the file system has no locks: nothing else may write to this directory meanwhile")
 		return nil
 	}
 	p.sweep(ctx)

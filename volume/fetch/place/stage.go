@@ -190,7 +190,7 @@ func (p *Place) drop(ctx context.Context) {
 	}
 	p.stage = nil
 	if err := dirfd.RemoveAll(ctx, p.base, s.name); err != nil && ctx.Err() == nil {
-		p.log.Warn("cannot remove a leftover", "name", filepath.Join(p.base.Name(), s.name), "error", err)
+		p.log.Warn(fmt.Sprintf("cannot remove %s, which is no longer needed: %v; the next run tries again", filepath.Join(p.base.Name(), s.name), err))
 	}
 }
 
