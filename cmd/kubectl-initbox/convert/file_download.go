@@ -331,7 +331,7 @@ func (k *files) downloaded(w shell.Word, call *shell.Call) (*download, error) {
 	if d := k.downloads[p.value]; d != nil && p.pattern == "" && !d.removed {
 		return d, nil
 	}
-	return nil, stop(w, "no file that a command before has downloaded")
+	return nil, stop(w, "not a file that an earlier command has downloaded")
 }
 
 // gunzip decompresses what is downloaded by the command before it in the pipe.

@@ -199,7 +199,7 @@ func (t fileTest) ifExists(p location, prior kind, steps []Step) error {
 			case s.Subcommand == "prepare" && name == p.text && !strings.HasPrefix(settings, "absent") && settings != "" && !strings.HasPrefix(settings, "link="):
 				s.Args[i] = setting(a, "if-exists")
 				if uncertain {
-					s.differs("it is an error if " + p.value + " is " + map[kind]string{file: "no file", directory: "no directory"}[tested] + ", where the script leaves it alone")
+					s.differs("it is an error if " + p.value + " is " + map[kind]string{file: "not a file", directory: "not a directory"}[tested] + ", where the script leaves it alone")
 				}
 			case s.Subcommand == "sysctl" && strings.HasPrefix(a, strings.ReplaceAll(strings.TrimPrefix(p.text, "/proc/sys/"), "/", ".")+"=") && !strings.Contains(p.text, "."):
 				s.Args[i] = setting(a, "if-exists")
@@ -226,7 +226,7 @@ func (t fileTest) dangling(p location, prior kind) []string {
 	if t.op != "-e" || prior != unknown || p.projected() {
 		return nil
 	}
-	return []string{"a symbolic link " + p.value + " that leads nowhere is not left alone"}
+	return []string{"a symbolic link " + p.value + " that leads nowhere is not left alone, where the script leaves it alone"}
 }
 
 // unlessExists adds the settings that make steps do nothing if the path exists. Only the last step may make the path:

@@ -539,7 +539,7 @@ func (k *files) removeMatching(p location, recursive, force bool) (Step, error) 
 	case k.mountsIn(p) && strings.ContainsAny(p.pattern, `*?[`):
 		return s, stop(p.word, "volumes are mounted below it, whose files rm would remove")
 	case k.kind(p) == file:
-		return s, stop(p.word, "in a file")
+		return s, stop(p.word, "a pattern below a file, which is not a directory")
 	case k.clones[p.value] && recursive && strings.HasPrefix(p.pattern, "."):
 		return s, stop(p.word, "the repository of a clone, without which git-clone takes the directory for another one at a second run")
 	}

@@ -768,7 +768,7 @@ var fileCases = []fileCase{
 	{script: "curl -d x -o /empty/a http://repo.example/a", stops: "-d: an option"},
 	{script: "curl -H \"Authorization: Bearer $PASSWORD\" -o /empty/a http://repo.example/a", stops: "a header that is not a plain text"},
 	{script: "curl -o /data/a http://repo.example/a", stops: "may belong to the user of another container"},
-	{script: "tar xzf /config/a.tgz -C /empty", stops: "no file that a command before"},
+	{script: "tar xzf /config/a.tgz -C /empty", stops: "not a file that an earlier command has downloaded"},
 	{script: "mv /claim/a /empty/", want: "copy /claim/a:/empty/a#keep&links=keep&optional -- prepare /claim/a#absent", differs: "nothing to move"},
 	{script: "echo x > /empty/a; mv -f /empty/a /empty/b", want: "render --inline=/empty/a=x\n -- copy /empty/a:/empty/b#keep&links=keep&optional -- prepare /empty/a#absent", differs: "both need space"},
 	{script: "mkdir -p /empty/b; mv /claim/x/* /empty/b", want: "prepare /empty/b -- copy /claim/x/*:/empty/b/#keep&optional -- prepare /claim/x#empty&if-exists&name=[^.]*", differs: "nothing to move"},

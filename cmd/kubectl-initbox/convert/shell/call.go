@@ -560,7 +560,7 @@ func (p *parser) pipeline(s *syntax.Stmt) (*Call, error) {
 	}
 	cmd, ok := s.Cmd.(*syntax.CallExpr)
 	if !ok || len(cmd.Args) == 0 {
-		return nil, refuse(s, "no simple command")
+		return nil, refuse(s, "not a simple command")
 	}
 	name := cmd.Args[0].Lit()
 	if _, function := p.functions[name]; function || refused[name] != "" || isShell(path.Base(name)) || path.Base(name) == "timeout" && !p.simpleTimeout(cmd) {
@@ -910,7 +910,7 @@ func (p *parser) nested(s *syntax.Stmt, args []*syntax.Word) (*syntax.File, *par
 		}
 	}
 	if len(words) == 0 || inner.depth > maxDepth {
-		return nil, nil, refuse(s, "no text of a script")
+		return nil, nil, refuse(s, "not the text of a script")
 	}
 	text, err := Paste(words[0], p.o.Lookup)
 	if err != nil {

@@ -454,7 +454,7 @@ func (p *parser) compareOp(n syntax.Node, op string, operands []*syntax.Word) (C
 		if len(texts) == len(words) {
 			result, ok := evaluate(op, texts)
 			if !ok {
-				return Cond{}, nil, refuse(n, "a comparison of what is no number")
+				return Cond{}, nil, refuse(n, "a comparison of something that is not a number")
 			}
 			return constant(result)
 		}
