@@ -57,7 +57,7 @@ Examples:
 			onFlag("dry-run", "say what would change", categoryStores, &o.DryRun),
 		}, out.flags(categoryStores, "0600"), side.flags(sidecarTexts{
 			look: "look for a renewed certificate, key or password at least this often", changed: "a store has changed",
-			revision: "a hash of the certificates", there: "the stores are there",
+			revision: "a checksum of the certificates", there: "the stores are there",
 		})),
 		Action: e.action(func(c *cli.Context) (work, error) {
 			if c.NArg() > 0 {

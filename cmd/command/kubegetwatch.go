@@ -41,10 +41,10 @@ func (k *kubeWatchFlags) flags() []cli.Flag {
 		onFlag("gunzip", "unpack values whose keys end in .gz", categoryFolder, &k.o.Unzip),
 		onFlag("fetch-urls", "download what the URLs in keys that end in .url refer to: anyone who may write the objects chooses the server", categoryFolder, &k.fetch),
 		textFlag(flagCompat, "`k8s-sidecar`: read the variables and arguments of kiwigrid/k8s-sidecar", categoryFrom, &k.compat),
-		onFlag("webhook-skip-first", "do not call the webhook for the files that are there at first", categoryResult, &k.skipFirst),
+		onFlag("webhook-skip-first", "do not call the webhook or send the signal for the files that are there at first", categoryResult, &k.skipFirst),
 	}, k.sidecar.flags(sidecarTexts{
 		look: "keep DST up to date with the objects by a watch; all of them are listed again this often", changed: "files have changed",
-		revision: "a sum of all files", there: "everything is written",
+		revision: "a checksum of all files", there: "everything is written",
 	})...)
 }
 

@@ -40,7 +40,7 @@ Examples:
 			flags := settingsOf(c, prepare.Settings)
 			for _, arg := range args {
 				if flag := map[string]string{"on-root-mismatch": "recursive", "file": "absent"}[arg]; flag != "" && flags.On(flag) {
-					return nil, usagef("%s is the value of a flag and no path", arg).hint("write --" + flag + "=" + arg + ", or ./" + arg)
+					return nil, usagef("%s is the value of a flag, not a path", arg).hint("write --" + flag + "=" + arg + ", or ./" + arg)
 				}
 				p, err := prepare.Parse(arg, flags)
 				if err != nil {

@@ -147,7 +147,7 @@ func (r *renderFlags) flags() []cli.Flag {
 		textFlag("explain", "`KEY`: print where its value comes from", categoryLook, &r.explain),
 	}, slices.Concat(r.names.flags(), r.pod.flags(categoryValues), r.sidecar.flags(sidecarTexts{
 		look: "render again when templates or values change, such as a mounted ConfigMap, and at least this often", changed: "a file has changed",
-		revision: "a sum of the files without secrets", there: "everything is rendered",
+		revision: "a checksum of the files without secrets", there: "everything is rendered",
 	}))...)
 }
 

@@ -45,7 +45,7 @@ func (p Program) follow() (file *os.File, closed <-chan struct{}, written func()
 }
 
 // output passes on the beginning of what a program prints, and at the end its end. What is between them is only
-// counted. That nothing reads it does not end the program.
+// counted. A program does not end because its output cannot be passed on.
 type output struct {
 	Program
 	mu    sync.Mutex

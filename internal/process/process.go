@@ -2,11 +2,11 @@
 //
 //	err := process.Run(ctx, process.Program{Path: "/hooks/check", Dir: dir, Env: env, Timeout: time.Minute, Output: w, Log: log})
 //
-// [Run] ends a program after its time with all that it has started. What a program that has ended leaves in the
-// background is not ended, and removed when it ends by itself: as PID 1 of a container, this process is the parent of
-// all that have lost theirs.
+// [Run] kills a program after its time, with all that it has started. What a program that has ended leaves in the
+// background is not killed, and is reaped when it ends by itself: as PID 1 of a container, this process is the parent
+// of all that have lost theirs.
 //
-// No other package may start programs: their ends would be taken from it.
+// No other package may start programs: this one would reap them, and their exit statuses would be lost.
 package process
 
 import (

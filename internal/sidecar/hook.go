@@ -16,7 +16,7 @@ type Hook struct {
 	Name string // in the metrics, such as webhook
 
 	// Run notifies them of the revision. After an error it is called again, unless that is permanent ([poll.Permanent]).
-	// It is nil for what is part of a check, which only counts the runs.
+	// It is nil for a program that a check runs: the hook only counts its runs.
 	Run func(ctx context.Context, revision string) error
 
 	Pause time.Duration // after an error; 0 for the pauses of failed checks
@@ -41,7 +41,7 @@ func (h *Hook) Until(ctx context.Context, log *slog.Logger, revision string) err
 }
 
 // until is Until, where a newer revision replaces one whose run has failed. failed returns the pause after an error,
-// which is the one after so many others.
+// the fails-th in a row.
 func (h *Hook) until(ctx context.Context, log *slog.Logger, revision string, newer <-chan string, failed func(err error, fails int) time.Duration) error {
 	start, logged := time.Now(), ""
 	var last error

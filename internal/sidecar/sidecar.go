@@ -55,7 +55,7 @@ type Options struct {
 	Health  func() error         // why it is not healthy, besides failed checks; nil for never
 	Metrics func() []Family      // besides those that all have; nil for none
 	Rand    *rand.Rand           // spreads the checks, so that many sidecars do not ask in step; nil does not
-	Secret  bool                 // the revision is a sum of secrets, which might be guessed from it: the metrics, which all may read, do not have it
+	Secret  bool                 // the revision is a checksum of secrets, which might be guessed from it: the metrics, which all may read, do not have it
 	GitSync bool                 // the port also has git-sync's names for metrics, and its answer for all other paths
 	Log     *slog.Logger         // nil discards
 }
@@ -189,7 +189,7 @@ func (l *loop) once(ctx context.Context) error {
 			result = changed
 		}
 		if l.err != nil && l.logged != "" {
-			l.Log.Info("it works again, after "+words.Seconds(time.Since(l.failing)), failure.Seconds(time.Since(l.failing)))
+			l.Log.Info("this attempt succeeded, after failures for "+words.Seconds(time.Since(l.failing)), failure.Seconds(time.Since(l.failing)))
 		}
 		l.fails, l.pending, l.succeeded = 0, false, time.Now()
 	}
@@ -210,7 +210,7 @@ func (l *loop) failed(err error) {
 	l.tally.failures[class(err)]++
 }
 
-// After marks an error of a check with the time until the next one, in place of that after other failed checks.
+// After marks an error of a check with the pause before the next one, instead of the usual back-off.
 func After(pause time.Duration, err error) error { return &laterError{err, pause} }
 
 type laterError struct {
@@ -310,7 +310,7 @@ func (l *loop) stuck() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if took := time.Since(l.began); l.ready && !l.began.IsZero() && took > longest {
-		return fmt.Errorf("an attempt has not ended for %v", took.Round(time.Second))
+		return fmt.Errorf("an attempt has been running for %v", took.Round(time.Second))
 	}
 	return nil
 }
@@ -323,7 +323,7 @@ func (l *loop) unhealthy() error {
 	case l.succeeded.IsZero():
 		return l.notReady()
 	case l.err != nil && time.Since(l.failing) > grace:
-		return fmt.Errorf("for %v: %w", time.Since(l.failing).Round(time.Second), l.err)
+		return fmt.Errorf("failing for %v: %w", time.Since(l.failing).Round(time.Second), l.err)
 	case l.period > 0 && age > periods*l.period+grace:
 		return fmt.Errorf("no success for %v", age.Round(time.Second))
 	}

@@ -206,7 +206,7 @@ func TestUnhealthy(t *testing.T) {
 		l.once(t.Context())
 		want("")
 		time.Sleep(11 * time.Second)
-		want("for 31s: disk full")
+		want("failing for 31s: disk full")
 		l.look = func(context.Context) (string, bool, error) { return "", false, nil }
 		l.once(t.Context())
 		sick = errors.New("forbidden")
@@ -220,7 +220,7 @@ func TestStuck(t *testing.T) {
 		l := &loop{tally: newTally()}
 		l.look = func(context.Context) (string, bool, error) {
 			time.Sleep(longest + time.Second)
-			if err := l.stuck(); (err == nil) == l.ready || err != nil && err.Error() != "an attempt has not ended for 1h0m1s" {
+			if err := l.stuck(); (err == nil) == l.ready || err != nil && err.Error() != "an attempt has been running for 1h0m1s" {
 				t.Errorf("%v, if ready is %v", err, l.ready)
 			}
 			return "", false, nil
