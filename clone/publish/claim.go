@@ -162,7 +162,7 @@ func (t *Target) claims() (claims []*claim, err error) {
 		}
 		c.own = name == own
 		if c.expired() && !c.own && t.lock.Held() && dirfd.Remove(t.base, name) == nil {
-			t.log.Info(fmt.Sprintf("%s: the tree of %s is no longer kept: no run has used that link since %s", t.options.Dir, c, c.renewed.Format(time.DateTime)))
+			t.log.Info(fmt.Sprintf("%s: the tree of %s is no longer kept: no run has used that link since %s", t.options.Dir, c, c.renewed.UTC().Format(time.RFC3339)))
 			continue
 		}
 		claims = append(claims, c)
@@ -251,7 +251,7 @@ func (t *Target) logClaims() {
 	}
 	slices.Sort(trees)
 	text := fmt.Sprintf("%s: keeping %s for %s of other runs, the oldest %s, last updated %s", t.options.Dir,
-		words.Plural(len(slices.Compact(trees)), "tree"), words.Plural(links, "link"), oldest, oldest.renewed.Format(time.DateTime))
+		words.Plural(len(slices.Compact(trees)), "tree"), words.Plural(links, "link"), oldest, oldest.renewed.UTC().Format(time.RFC3339))
 	if oldest.Lease == 0 {
 		text += fmt.Sprintf("; it has no --link-lease, and its tree stays until %s/%s is removed", t.base.Name(), oldest.name)
 	}
