@@ -590,14 +590,15 @@ func TestRenderTargets(t *testing.T) {
 	all := map[rendering]map[string]*renderCost{
 		cases[0]: {ours: of(1, 1<<10)},
 		cases[1]: {ours: of(10, 3<<10), oursOneCore: of(15, 0), oursTwoCores: of(10, 0), theirs: of(49, 0)},
-		cases[2]: {ours: of(1, 8<<10)},
+		cases[2]: {ours: of(1, 33<<10), oursJinja: of(1, 32<<10)},
 		cases[3]: {ours: of(1, 4<<10)},
 	}
 	met := map[string]bool{}
 	for _, g := range renderTargets(cases, all) {
 		met[g.what] = g.met
 	}
-	for what, want := range map[string]bool{"10 000 files, elapsed": false, "resident, 10 000 files": false, "resident, 50 MB in 100 files": true} {
+	for what, want := range map[string]bool{"10 000 files, elapsed": false, "resident, 10 000 files": false, "resident, one of 50 MB, initbox": false,
+		"resident, one of 50 MB, initbox, Jinja": true, "resident, 50 MB in 100 files, initbox": true} {
 		if got, there := met[what]; !there || got != want {
 			t.Errorf("%s: %v, %v, want %v; there are %v", what, got, there, want, met)
 		}

@@ -376,7 +376,7 @@ func oneFileTargets(costs map[string]*renderCost) []target {
 // renderTargets are those of trees. That a run scales with the processors, and
 // its memory with the largest file, is put in numbers here.
 func renderTargets(cases []rendering, all map[rendering]map[string]*renderCost) (targets []target) {
-	few, many, one, parts := all[cases[0]], all[cases[1]], all[cases[2]], all[cases[3]]
+	few, many := all[cases[0]], all[cases[1]]
 	mine := many[ours].wall.median()
 	if f := many[theirs]; f != nil && f.err == nil {
 		limit := f.wall.median() / 5
@@ -386,9 +386,16 @@ func renderTargets(cases []rendering, all map[rendering]map[string]*renderCost) 
 		limit, two := many[oursOneCore].wall.median()*2/3, many[oursTwoCores].wall.median()
 		targets = append(targets, target{cases[1].name + ", elapsed with two processors", "2/3 of that with one (" + human(limit) + ")", human(two), two <= limit})
 	}
-	return append(targets,
-		atMost("resident, "+cases[1].name, "2 × "+cases[0].name, 2*few[ours].peak, many[ours].peak),
-		atMost("resident, "+cases[3].name, "1/2 of "+cases[2].name, one[ours].peak/2, parts[ours].peak))
+	targets = append(targets, atMost("resident, "+cases[1].name, "2 × "+cases[0].name, 2*few[ours].peak, many[ours].peak))
+	const most = 32 << 10 // KiB, whatever the size of the files
+	for _, large := range cases[2:4] {
+		for _, name := range []string{ours, oursJinja, oursEnvsubst} {
+			if c := all[large][name]; c != nil && c.err == nil {
+				targets = append(targets, target{"resident, " + large.name + ", " + name, mebibytes(most), mebibytes(c.peak), c.peak <= most})
+			}
+		}
+	}
+	return targets
 }
 
 // atMost is a target for memory in KiB.

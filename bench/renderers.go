@@ -52,8 +52,8 @@ var renderers = []renderer{
 	{name: "initbox, nothing changes", tool: ours, language: initboxGo, file: renderInOut, tree: renderInOut, again: true},
 	{name: oursOneCore, tool: ours, language: initboxGo, env: []string{"GOMAXPROCS=1"}, file: renderInOut, tree: renderInOut, treeOnly: true},
 	{name: oursTwoCores, tool: ours, language: initboxGo, env: []string{"GOMAXPROCS=2"}, file: renderInOut, tree: renderInOut, treeOnly: true},
-	{name: "initbox, Jinja", tool: ours, language: initboxJinja, file: renderInOut, tree: renderInOut},
-	{name: "initbox, envsubst", tool: ours, language: initboxSubst,
+	{name: oursJinja, tool: ours, language: initboxJinja, file: renderInOut, tree: renderInOut},
+	{name: oursEnvsubst, tool: ours, language: initboxSubst,
 		file: append(renderInOut, "--engine", "envsubst"), tree: append(renderInOut, "--engine", "envsubst")},
 	{name: theirs, tool: "gomplate", language: gomplateGo,
 		file: []string{"{tool}", "-f", "{in}", "-o", "{out}"},
@@ -72,6 +72,8 @@ var renderers = []renderer{
 
 const (
 	oursOneCore  = "initbox, GOMAXPROCS=1"
+	oursJinja    = "initbox, Jinja"
+	oursEnvsubst = "initbox, envsubst"
 	oursTwoCores = "initbox, GOMAXPROCS=2"
 	theirs       = "gomplate" // which a target names
 )
