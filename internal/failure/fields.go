@@ -27,11 +27,7 @@ func Fields(target string, took time.Duration, err error) slog.Attr {
 			took = ended.Waited
 		}
 	}
-	about, ok := errors.AsType[*aboutError](err)
-	if !ok { // the last attempt's may be
-		about, ok = errors.AsType[*aboutError](why)
-	}
-	if ok {
+	if about := aboutOf(err); about != nil {
 		why = about.why
 		if target == "" {
 			target = about.target
@@ -65,6 +61,23 @@ type aboutError struct {
 }
 
 func (e *aboutError) Unwrap() error { return e.error }
+
+// aboutOf returns the error of [About] in err, or in that of the last attempt; nil if there is none.
+func aboutOf(err error) *aboutError {
+	about, ok := errors.AsType[*aboutError](err)
+	if ended, repeated := errors.AsType[*poll.Error](err); !ok && repeated {
+		about, _ = errors.AsType[*aboutError](ended.Last)
+	}
+	return about
+}
+
+// Target returns what an error of [About] is about, or "".
+func Target(err error) string {
+	if about := aboutOf(err); about != nil {
+		return about.target
+	}
+	return ""
+}
 
 // Advice returns what to do about err: a hint, and apart from it the Role to apply, a manifest. Both are in [Hint].
 func Advice(err error) (hint, role string) {

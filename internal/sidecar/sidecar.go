@@ -52,7 +52,7 @@ type Options struct {
 	Started func()
 	Wake    <-chan struct{}      // has a value when the next check should come at once; nil for never
 	Pause   func() time.Duration // until the next check, 0 for none; nil for the same time always, and a shorter one after failures
-	Health  func() error         // why it is not healthy, besides failed checks; nil for never
+	Health  func() error         // why it is not healthy, and checks do not count as successes, though they do not fail; nil for never
 	Metrics func() []Family      // besides those that all have; nil for none
 	Rand    *rand.Rand           // spreads the checks, so that many sidecars do not ask in step; nil does not
 	Secret  bool                 // the revision is a checksum of secrets, which might be guessed from it: the metrics, which all may read, do not have it
@@ -189,9 +189,13 @@ func (l *loop) once(ctx context.Context) error {
 			result = changed
 		}
 		if l.err != nil && l.logged != "" {
-			l.Log.Info("this attempt succeeded, after failures for "+words.Seconds(time.Since(l.failing)), failure.Seconds(time.Since(l.failing)))
+			took := time.Since(l.failing)
+			l.Log.Info("this attempt succeeded, after failures for "+words.Seconds(took), failure.Fields(failure.Target(l.err), took, nil))
 		}
-		l.fails, l.pending, l.succeeded = 0, false, time.Now()
+		l.fails, l.pending = 0, false
+		if l.Health == nil || l.Health() == nil {
+			l.succeeded = time.Now()
+		}
 	}
 	l.tally.look(result, time.Since(start))
 	l.err, l.early = err, nil
@@ -319,18 +323,26 @@ func (l *loop) stuck() error {
 func (l *loop) unhealthy() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch age := time.Since(l.succeeded); {
+	switch {
 	case l.succeeded.IsZero():
 		return l.notReady()
 	case l.err != nil && time.Since(l.failing) > grace:
 		return fmt.Errorf("failing for %v: %w", time.Since(l.failing).Round(time.Second), l.err)
-	case l.period > 0 && age > periods*l.period+grace:
-		return fmt.Errorf("no success for %v", age.Round(time.Second))
 	}
-	if l.Health == nil {
+	if l.Health != nil {
+		if err := l.Health(); err != nil {
+			return err
+		}
+	}
+	age := time.Since(l.succeeded)
+	switch text := "no success for " + age.Round(time.Second).String(); {
+	case l.period <= 0 || age <= periods*l.period+grace:
 		return nil
+	case l.early != nil: // a check that tries again by itself, as heartbeats do
+		return fmt.Errorf("%s: %w", text, l.early)
+	default:
+		return errors.New(text)
 	}
-	return l.Health()
 }
 
 // Touch writes the revision into the file for others to see, and makes its directory. The file's time changes if

@@ -211,6 +211,18 @@ func TestUnhealthy(t *testing.T) {
 		l.once(t.Context())
 		sick = errors.New("forbidden")
 		want("forbidden")
+		time.Sleep(3*time.Minute + grace + time.Second)
+		l.once(t.Context()) // is no success
+		want("forbidden")
+		sick = nil
+		want("no success for 3m31s")
+		l.look = func(ctx context.Context) (string, bool, error) { // several attempts, as of a heartbeat
+			poll.Noticed(ctx, errors.New("status 500"))
+			want("no success for 3m31s: status 500")
+			return "", false, nil
+		}
+		l.once(t.Context())
+		want("")
 	})
 }
 

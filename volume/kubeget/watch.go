@@ -123,6 +123,7 @@ type follow struct {
 	seen    map[key]bool // by the list that is under way; else nil
 	problem error        // why the objects may be out of date; nil if they are not
 	since   time.Time    // of the problem
+	failed  error        // of the last list or watch, if Look has not noticed it yet
 }
 
 var errNotListed = errors.New("the API server has not answered yet")
@@ -193,7 +194,7 @@ func (f *follow) report(err error) {
 	if err == nil || f.problem == nil {
 		f.since = time.Now()
 	}
-	f.problem = err
+	f.problem, f.failed = err, cmp.Or(err, f.failed)
 }
 
 // locked locks the watcher, and returns what unlocks and wakes it.
@@ -330,7 +331,7 @@ func (w *Watcher) change(ctx context.Context) ([]stage.Change, error) {
 	if err := w.settle(ctx); err != nil {
 		return nil, err
 	}
-	_ = w.problems() // settle has consumed what may have been about them
+	_ = w.problems(ctx) // settle has consumed what may have been about them
 	return w.commit()
 }
 
@@ -380,7 +381,7 @@ func (w *Watcher) begin() {
 	w.tree.again, w.tree.err = false, nil
 	for i, f := range w.follows {
 		f.over = true
-		f = &follow{w: w, cluster: f.cluster, target: f.target, problem: f.problem, since: f.since}
+		f = &follow{w: w, cluster: f.cluster, target: f.target, problem: f.problem, since: f.since, failed: f.failed}
 		w.follows[i] = f
 		running.Go(func() { f.run(ctx) })
 	}
@@ -401,7 +402,7 @@ func (w *Watcher) Close() {
 // listed waits until everything was listed once. It logs what hinders that, and what no longer does.
 func (w *Watcher) listed(ctx context.Context) error {
 	for {
-		missing := w.problems()
+		missing := w.problems(ctx)
 		if w.all = w.all || missing == nil; w.all {
 			return nil
 		}
@@ -418,8 +419,15 @@ func (w *Watcher) listed(ctx context.Context) error {
 	}
 }
 
-// problems logs what has changed about the lists and watches, and returns why one has not been listed.
-func (w *Watcher) problems() (missing error) {
+// problems logs what has changed about the lists and watches, and returns why one has not been listed. What has failed
+// is noticed (see [poll.Notice]).
+func (w *Watcher) problems(ctx context.Context) (missing error) {
+	var failed []error
+	defer func() { // without w.mu, since who notices may ask for Health
+		for _, err := range failed {
+			poll.Noticed(ctx, err)
+		}
+	}()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i, f := range w.follows {
@@ -438,14 +446,22 @@ func (w *Watcher) problems() (missing error) {
 			w.o.Log.Warn(f.target.String()+": "+now, failure.Fields(f.target.String(), 0, f.problem), failure.Advised(hint, role))
 		}
 		w.last[i] = now
+		if f.failed != nil {
+			failed, f.failed = append(failed, f.about(f.failed)), nil
+		}
 		if !f.listed && missing == nil {
-			missing = failure.About(f.target.String(), f.problem, fmt.Errorf("%s: %w", f.target, cmp.Or(f.problem, errNotListed)))
+			missing = f.about(cmp.Or(f.problem, errNotListed))
 			if hint := failure.Hint(f.problem); hint != "" {
 				missing = failure.WithHint(missing, hint)
 			}
 		}
 	}
 	return missing
+}
+
+// about returns an error with the target in its text.
+func (f *follow) about(err error) error {
+	return failure.About(f.target.String(), err, fmt.Errorf("%s: %w", f.target, err))
 }
 
 // settle waits while changes come in quick succession.
