@@ -88,7 +88,10 @@ func (c *cloning) lasting(err error) error {
 	switch f.Class {
 	case failure.Authentication, failure.NoRepository, failure.NoRevision, failure.HostKey, failure.TLS:
 		if !c.retries(err, f.Class) {
-			return poll.Permanent(howToWait(f, err))
+			if !c.settled { // a sidecar tries again anyway
+				err = howToWait(f, err)
+			}
+			return poll.Permanent(err)
 		}
 		if c.refused++; c.refused == c.MaxRefusals {
 			return poll.Permanent(err)
