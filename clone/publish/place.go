@@ -147,12 +147,17 @@ func (p *place) findLink(o Options) error {
 	if err := p.findLinks(o); err != nil {
 		return err
 	}
-	err = p.make(p.top, worktrees)
-	if err != nil && !isAny(err, unix.EEXIST, unix.EROFS, unix.EACCES) {
-		return explain("make "+filepath.Join(p.path, worktrees), err)
+	trees := filepath.Join(p.path, worktrees)
+	made := p.make(p.top, worktrees)
+	if made != nil && !isAny(made, unix.EEXIST, unix.EROFS, unix.EACCES) {
+		return explain("make "+trees, made)
 	}
-	if p.base, err = openDir(p.top, worktrees); err != nil {
-		return explain("open "+filepath.Join(p.path, worktrees), err)
+	p.base, err = openDir(p.top, worktrees)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && made != nil:
+		return explain("make "+trees, made)
+	case err != nil:
+		return explain("open "+trees, err)
 	}
 	p.prefix = mine
 	return nil

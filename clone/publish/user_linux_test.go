@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,12 +42,18 @@ func TestOtherUser(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, generation := range []string{"1", "2"} {
-				cmd := command(Options{Dir: dir}, generation, true, "")
-				cmd.Env = append(cmd.Env, "PUBLISH_UID=1000")
-				err := cmd.Run()
+				run := func(o Options) (*exec.Cmd, error) {
+					cmd := command(o, generation, true, "")
+					cmd.Env = append(cmd.Env, "PUBLISH_UID=1000")
+					return cmd, cmd.Run()
+				}
+				cmd, err := run(Options{Dir: dir})
 				if c.fails != "" {
-					if out := cmd.Stdout.(*bytes.Buffer).String(); err == nil || !strings.Contains(out, c.fails) {
-						t.Errorf("error %v, %q, want %q", err, out, c.fails)
+					linked, failed := run(Options{Dir: dir, Link: "current"})
+					for cmd, err := range map[*exec.Cmd]error{cmd: err, linked: failed} {
+						if out := cmd.Stdout.(*bytes.Buffer).String(); err == nil || !strings.Contains(out, c.fails) {
+							t.Errorf("error %v, %q, want %q", err, out, c.fails)
+						}
 					}
 					continue
 				}
