@@ -216,7 +216,7 @@ func TestUnhealthy(t *testing.T) {
 		want("forbidden")
 		sick = nil
 		want("no success for 3m31s")
-		l.look = func(ctx context.Context) (string, bool, error) { // several attempts, as of a heartbeat
+		l.look = func(ctx context.Context) (string, bool, error) { // several attempts, as a heartbeat makes
 			poll.Noticed(ctx, errors.New("status 500"))
 			want("no success for 3m31s: status 500")
 			return "", false, nil
