@@ -124,6 +124,7 @@ type follow struct {
 	problem error        // why the objects may be out of date; nil if they are not
 	since   time.Time    // of the problem
 	failed  error        // of the last list or watch, if Look has not noticed it yet
+	told    bool         // the last list or watch has reported its end; what fails in the same way again does not
 }
 
 var errNotListed = errors.New("the API server has not answered yet")
@@ -194,7 +195,7 @@ func (f *follow) report(err error) {
 	if err == nil || f.problem == nil {
 		f.since = time.Now()
 	}
-	f.problem, f.failed = err, cmp.Or(err, f.failed)
+	f.problem, f.failed, f.told = err, cmp.Or(err, f.failed), true
 }
 
 // locked locks the watcher, and returns what unlocks and wakes it.
@@ -217,7 +218,10 @@ func (o *Options) watchGrants(namespace string) func(kube.Account) (hint, role s
 // Begin is the visitor's.
 func (f *follow) Begin() {
 	defer f.locked()()
-	f.seen = map[key]bool{}
+	if !f.told && f.problem != nil && f.problem != errNotListed {
+		f.failed = f.problem // the list before this one
+	}
+	f.seen, f.told = map[key]bool{}, false
 }
 
 // Put is the visitor's.

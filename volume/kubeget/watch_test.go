@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"initbox/internal/kube"
+	"initbox/internal/poll"
 	"initbox/internal/stage"
 	"initbox/test/fakeapi"
 	"initbox/test/soak"
@@ -336,6 +337,25 @@ func TestWatchHealth(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// TestWatchNoticed pins that each failed list is noticed once, though those that fail in the same way report it once.
+func TestWatchNoticed(t *testing.T) {
+	f := &follow{target: parse(t, "k8s:cm?all"), cluster: &cluster{o: &Options{}}, problem: errNotListed}
+	w := &Watcher{o: WatchOptions{Options: Options{Log: slog.New(slog.DiscardHandler)}}, follows: []*follow{f}, wake: make(chan struct{}, 1), last: make([]string, 1)}
+	f.w = w
+	var noticed []string
+	ctx := poll.Notice(t.Context(), func(err error) { noticed = append(noticed, err.Error()) })
+	for i, step := range []func(){f.Begin, func() { f.report(errors.New("away")) }, f.Begin, f.Begin, f.Begin, func() { f.report(nil) }, f.Begin} {
+		step()
+		w.problems(ctx)
+		if want := []int{0, 1, 1, 2, 3, 3, 3}[i]; len(noticed) != want {
+			t.Errorf("step %d: noticed %q, want %d", i, noticed, want)
+		}
+	}
+	if noticed[0] != "k8s:cm?all: API server: away" {
+		t.Errorf("%q", noticed)
+	}
 }
 
 // FuzzWatched requires of every object that its files are names below DST that a stage takes, and that no message is
