@@ -60,18 +60,22 @@ func (o Options) load(r *Result) (*certs.Key, []certs.Entry, error) {
 func (r *Result) read(what, path string) ([]certs.Entry, error) {
 	found, err := certs.Read(path, certs.DefaultPassword)
 	if err != nil {
-		return nil, unreadable(what, err)
+		return nil, unreadable(what, path, err)
 	}
 	r.Warnings = append(r.Warnings, found.Ignored...)
 	return certs.Distinct(found.Entries), nil
 }
 
 // unreadable returns the error of a file that is not there, or does not hold what it should.
-func unreadable(what string, err error) error {
+func unreadable(what, path string, err error) error {
 	text := fmt.Errorf("%s file: %w", what, err)
 	switch {
 	case errors.As(err, new(*fs.PathError)):
-		return failure.WithHint(text, failure.Beside(err)+"is the Secret mounted, and may this user read it?")
+		f := &failure.Failure{Class: failure.Local, Text: text.Error(), Err: err, Hint: failure.Beside(err) + "is the Secret mounted, and may this user read it?"}
+		if errors.Is(err, fs.ErrNotExist) {
+			f.Class = failure.Missing
+		}
+		return failure.About(failure.Printable(path), f, f)
 	case what == "CA" && errors.As(err, new(*certs.NoneError)):
 		return failure.WithHint(text, "leave out --ca-file for a certificate of a public authority, whose Secret has none")
 	}
@@ -83,7 +87,7 @@ func (o Options) key() (crypto.Signer, error) {
 	path := cmp.Or(o.KeyFile, o.CertFile)
 	data, err := readfile.All(path)
 	if err != nil {
-		return nil, unreadable("key", err)
+		return nil, unreadable("key", path, err)
 	}
 	var password []byte
 	if o.KeyPasswordFile != "" {
