@@ -26,8 +26,8 @@ const notice = unix.SIGWINCH
 // maxQuick limits the watches by dnotify: each holds a descriptor per directory, and looks after every change.
 const maxQuick = 16
 
-// noticePause is how long a watch rests after a change: a directory that changes all the time must not keep a processor
-// busy.
+// noticePause is how long a watch rests after a change that soon follows another one: a directory that changes all the
+// time must not keep a processor busy.
 const noticePause = 10 * time.Millisecond
 
 var quick atomic.Int32 // how many watches by dnotify there are
@@ -53,17 +53,28 @@ func WatchFile(ctx context.Context, path string) <-chan struct{} {
 		end()
 		return Watch(ctx, path)
 	}
+	there := existing(path, w)
+	changed := func() {
+		before := there
+		if there = existing(path, w); there != before || there > len(w) { // and not only something beside what is missing
+			report(wake)
+		}
+	}
 	go func() {
 		defer end()
+		var renewed time.Time
 		for ctx.Err() == nil {
 			select {
 			case <-notices:
 			case <-ctx.Done():
 			}
-			report(wake)
-			_ = poll.Sleep(ctx, noticePause)
+			changed()
+			if time.Since(renewed) < noticePause {
+				_ = poll.Sleep(ctx, noticePause)
+			}
+			renewed = time.Now()
 			w.renew(path)
-			report(wake) // of what happened before the new watch
+			changed() // by what happened before the new watch
 		}
 	}()
 	return wake
@@ -98,6 +109,14 @@ func (w *dirWatch) close() {
 		dir.Close()
 	}
 	*w = nil
+}
+
+// existing returns how many of the directories on the way to path exist, and one more if it exists itself.
+func existing(path string, dirs dirWatch) int {
+	if _, err := os.Stat(path); err != nil {
+		return len(dirs)
+	}
+	return len(dirs) + 1
 }
 
 // report makes wake have a value.
