@@ -51,8 +51,11 @@ func (b *bench) measuredAlone(s *section, began time.Time) string {
 			versions = append(versions, f.version)
 		}
 	}
+	if versions == nil { // each row is another way to run initbox
+		versions = []string{b.tools[ours].version}
+	}
 	return fmt.Sprintf("Measured alone on %s, on %d cores of %s, with %s.", began.UTC().Format(time.DateOnly), runtime.NumCPU(),
-		field("/proc/cpuinfo", "model name"), strings.Join(versions, "; "))
+		field("/proc/cpuinfo", "model name"), strings.TrimSuffix(strings.Join(versions, "; "), "."))
 }
 
 func kernel() string {
