@@ -62,7 +62,7 @@ type aboutError struct {
 
 func (e *aboutError) Unwrap() error { return e.error }
 
-// aboutOf returns the error of [About] in err, or in that of the last attempt; nil if there is none.
+// aboutOf returns the [About] error in err, or in the error of the last attempt. It returns nil if neither has one.
 func aboutOf(err error) *aboutError {
 	about, ok := errors.AsType[*aboutError](err)
 	if ended, repeated := errors.AsType[*poll.Error](err); !ok && repeated {
