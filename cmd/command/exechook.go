@@ -61,14 +61,14 @@ func (h *execHook) run(ctx context.Context, e *env, dir, sha string) error {
 		Path: h.command, Dir: dir, Timeout: h.timeout, Output: e.stderr, Log: log,
 		Env: append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PWD=") }), "GITSYNC_HASH="+sha),
 	})
+	class, hint := failure.Unexpected, "see in the log what the program printed"
 	switch {
 	case ctx.Err() != nil:
-		return failure.WithHint(fmt.Errorf("run %s, the --%s-command: %w", target, h.flag, err), "see in the log what the program printed, or give it more time with --timeout")
+		return failure.WithHint(fmt.Errorf("run %s, the --%s-command: %w", target, h.flag, err), hint+", or give it more time with --timeout")
 	case err == nil:
 		log.Info(fmt.Sprintf("%s: done in %v", h.command, time.Since(start).Round(time.Millisecond)), failure.Seconds(time.Since(start)))
 		return nil
 	}
-	class, hint := failure.Unexpected, "see in the log what the program printed"
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		class, hint = failure.TimedOut, hint+", or give it more time with --"+h.flag+"-timeout"
