@@ -20,9 +20,10 @@ func roomyHeap() (end func()) {
 		return func() {}
 	}
 	var mu sync.Mutex
-	var ended, changed bool
+	var ended bool
 	var room int64
-	now := int64(100) // GOGC
+	const usual = 100
+	now := int64(usual) // GOGC
 	afterCollection(func() bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -39,14 +40,13 @@ func roomyHeap() (end func()) {
 		runtime.ReadMemStats(&memory)
 		now = percent(room, int64(memory.NextGC)*100/(100+now))
 		debug.SetGCPercent(int(now))
-		changed = true
 		return true
 	})
 	return func() {
 		mu.Lock()
 		defer mu.Unlock()
-		if ended = true; changed {
-			debug.SetGCPercent(100)
+		if ended = true; now != usual {
+			debug.SetGCPercent(usual)
 		}
 	}
 }
