@@ -11,6 +11,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/kube"
+	"initbox/internal/poll"
 	apiserver "initbox/test/servers"
 )
 
@@ -122,7 +123,10 @@ kind: RoleBinding
 metadata: {name: r, namespace: shop}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: r}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ` + apiserver.APIUser + `}]`)
-	if got, err = diagnose(user); err != nil {
+	// The server's authorizer learns of a binding by a watch, some time after its creation has been answered.
+	ctx, cancel := context.WithTimeout(t.Context(), apiserver.Patience)
+	defer cancel()
+	if err = poll.Until(ctx, poll.Policy{}, func(context.Context) error { got, err = diagnose(user); return err }); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Pod shop/web: Init:0/1 for ", "it is not known whether there is a Service pgg", "you may neither create subjectaccessreviews nor read the Roles",
