@@ -223,6 +223,7 @@ func (s *sending) goOn(ctx context.Context, _ *http.Response, _ error) (bool, er
 	if s.err == nil {
 		answer = s.answer
 		if s.verdict = s.judge(answer); s.verdict != Again {
+			poll.Noticed(ctx, nil)
 			return false, nil
 		}
 		s.err = saysNotNow(answer)

@@ -3,7 +3,7 @@
 // [Until] is the loop behind every wait, [Pause] its back-off, and this package has the timers; only single HTTP
 // requests are repeated elsewhere, in internal/httpclient. The error of an attempt says how to continue: [Permanent]
 // ends the wait, [After] and [Within] set the next attempt's time. An attempt notes what it does with [Doing], for the
-// message if it hangs. [Notice] tells a caller further up of failed attempts. [Race] runs alternatives, such as
+// message if it hangs. [Notice] tells a caller further up of the attempts. [Race] runs alternatives, such as
 // addresses of a host, in one attempt.
 package poll
 
@@ -221,8 +221,8 @@ func Until(ctx context.Context, p Policy, try func(context.Context) error) error
 
 type noticeKey struct{}
 
-// Notice returns a context in which f is called with the error of each failed attempt of [Until], but not with those of
-// an Until within an attempt.
+// Notice returns a context in which f is called with the error of each attempt of [Until], nil after a success, but not
+// with those of an Until within an attempt.
 func Notice(ctx context.Context, f func(error)) context.Context {
 	return context.WithValue(ctx, noticeKey{}, f)
 }
@@ -343,7 +343,7 @@ func (u *until) take(number int, err error) (done bool) {
 	if u.Notify != nil {
 		u.Notify(Event{Attempt: number, Err: err})
 	}
-	if err != nil && u.notice != nil {
+	if u.notice != nil {
 		u.notice(err)
 	}
 	if err != nil {

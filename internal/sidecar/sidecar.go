@@ -150,7 +150,7 @@ type loop struct {
 	succeeded time.Time // when a check last did
 	period    time.Duration
 	err       error     // of the last check
-	early     error     // of the last attempt of the check that is under way
+	early     error     // of the last attempt of the check that is under way; nil after a success
 	failing   time.Time // when the first error after that came
 	tally     tally
 }
@@ -161,7 +161,7 @@ func (l *loop) once(ctx context.Context) error {
 	l.mu.Lock()
 	l.began = start
 	l.mu.Unlock()
-	revision, news, err := l.look(poll.Notice(ctx, l.failed))
+	revision, news, err := l.look(poll.Notice(ctx, l.attempted))
 	l.pending, l.news = l.pending || news, l.news || news
 	if err == nil && l.Touch != "" && (l.pending || !l.ready) { // who reads it may remove it until the next change
 		err = Touch(l.Touch, revision, l.pending)
@@ -170,6 +170,9 @@ func (l *loop) once(ctx context.Context) error {
 	defer l.mu.Unlock()
 	l.began = time.Time{}
 	result := unchanged
+	if l.pending {
+		result = changed
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err
@@ -185,19 +188,20 @@ func (l *loop) once(ctx context.Context) error {
 			l.failing = time.Now()
 		}
 	default:
-		if l.pending {
-			result = changed
-		}
 		if l.err != nil && l.logged != "" {
 			took := time.Since(l.failing)
 			l.Log.Info("this attempt succeeded, after failures for "+words.Seconds(took), failure.Fields(failure.Target(l.err), took, nil))
 		}
 		l.fails, l.pending = 0, false
-		if l.Health == nil || l.Health() == nil {
+		if result == unchanged && l.early != nil { // woken by a failure, which is counted
+			result = ""
+		} else if l.Health == nil || l.Health() == nil {
 			l.succeeded = time.Now()
 		}
 	}
-	l.tally.look(result, time.Since(start))
+	if result != "" {
+		l.tally.look(result, time.Since(start))
+	}
 	l.err, l.early = err, nil
 	if revision != "" {
 		l.revision = revision
@@ -205,11 +209,13 @@ func (l *loop) once(ctx context.Context) error {
 	return err
 }
 
-// failed notes a failed attempt of a check that makes several, as the first does.
-func (l *loop) failed(err error) {
+// attempted notes an attempt of a check that makes several, as the first does.
+func (l *loop) attempted(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.early = err
+	if l.early = err; err == nil {
+		return // the check is counted when it ends
+	}
 	l.tally.early++
 	l.tally.failures[class(err)]++
 }

@@ -216,9 +216,20 @@ func TestUnhealthy(t *testing.T) {
 		want("forbidden")
 		sick = nil
 		want("no success for 3m31s")
+		l.look = func(ctx context.Context) (string, bool, error) { // no check of everything, but woken by a failure
+			poll.Noticed(ctx, errors.New("status 500"))
+			return "", false, nil
+		}
+		before := l.tally.attempts()
+		l.once(t.Context())
+		want("no success for 3m31s")
+		if now := l.tally.attempts(); now[unchanged] != before[unchanged] || now[failed] != before[failed]+1 {
+			t.Errorf("%v, then %v", before, now)
+		}
 		l.look = func(ctx context.Context) (string, bool, error) { // several attempts, as a heartbeat makes
 			poll.Noticed(ctx, errors.New("status 500"))
 			want("no success for 3m31s: status 500")
+			poll.Noticed(ctx, nil)
 			return "", false, nil
 		}
 		l.once(t.Context())

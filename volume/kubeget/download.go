@@ -157,8 +157,9 @@ func (w *Watcher) fetched(f watched, content []byte, err error) bool {
 	if err != nil {
 		f.failed = failure.Of(err)
 		t.urls[f.Name] = f
-		text := fmt.Sprintf("fetch %s from %s: %v", failure.Printable(f.Name), secret.Word(f.url), f.failed)
-		if !slices.Contains(owner.wrong, text) {
+		err = fmt.Errorf("fetch %s from %s: %w", failure.Printable(f.Name), secret.Word(f.url), f.failed)
+		w.unnoticed = append(w.unnoticed, err)
+		if text := err.Error(); !slices.Contains(owner.wrong, text) {
 			owner.wrong = append(owner.wrong, text)
 		}
 		return false

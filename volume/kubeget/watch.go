@@ -53,8 +53,9 @@ type Watcher struct {
 	follows []*follow
 	wake    chan struct{}
 
-	mu   sync.Mutex // guards what follows, and the lists of follows
-	tree *tree
+	mu        sync.Mutex // guards what follows, and the lists of follows
+	tree      *tree
+	unnoticed []error // of downloads, if Look has not noticed them yet
 
 	// Of Look alone.
 	stop    func()    // ends the follows of the current round
@@ -424,18 +425,24 @@ func (w *Watcher) listed(ctx context.Context) error {
 }
 
 // problems logs what has changed about the lists and watches, and returns why one has not been listed. What has failed
-// is noticed (see [poll.Notice]).
+// is noticed (see [poll.Notice]), and that nothing does any longer.
 func (w *Watcher) problems(ctx context.Context) (missing error) {
 	var failed []error
+	well := true
 	defer func() { // without w.mu, since who notices may ask for Health
+		if well && failed == nil {
+			poll.Noticed(ctx, nil)
+		}
 		for _, err := range failed {
 			poll.Noticed(ctx, err)
 		}
 	}()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	failed, w.unnoticed = w.unnoticed, nil
 	for i, f := range w.follows {
 		now, hint, role := "", "", ""
+		well = well && f.problem == nil
 		if f.problem != nil && f.problem != errNotListed {
 			hint, role = failure.Advice(f.problem)
 			if now = f.problem.Error(); hint != "" {

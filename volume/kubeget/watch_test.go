@@ -34,10 +34,11 @@ import (
 // watching is a watcher that a test looks with.
 type watching struct {
 	*Watcher
-	t   *testing.T
-	s   *fakeapi.Server
-	dst string
-	log *bytes.Buffer
+	t       *testing.T
+	s       *fakeapi.Server
+	dst     string
+	log     *bytes.Buffer
+	noticed []string // errors, by until
 }
 
 // watch returns a watcher of the ConfigMaps with the label dash.
@@ -64,6 +65,11 @@ func (w *watching) until(want map[string]string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
+	ctx = poll.Notice(ctx, func(err error) {
+		if err != nil {
+			w.noticed = append(w.noticed, err.Error())
+		}
+	})
 	for {
 		_, _, err := w.Look(ctx)
 		got := files(w.t, w.dst)
@@ -248,6 +254,9 @@ func TestWatchFetch(t *testing.T) {
 	}
 	status = http.StatusOK
 	w.until(map[string]string{".url": "1", ".gz": "2", "x": "page"})
+	if want := "fetch x from " + web.URL + "/?…: status 503 Service Unavailable"; !slices.Contains(w.noticed, want) {
+		t.Errorf("noticed %q, want %q", w.noticed, want)
+	}
 	status = http.StatusInternalServerError
 	delete(c.data, ".url")
 	w.s.Apply(c.json())
@@ -345,12 +354,22 @@ func TestWatchNoticed(t *testing.T) {
 	w := &Watcher{o: WatchOptions{Options: Options{Log: slog.New(slog.DiscardHandler)}}, follows: []*follow{f}, wake: make(chan struct{}, 1), last: make([]string, 1)}
 	f.w = w
 	var noticed []string
-	ctx := poll.Notice(t.Context(), func(err error) { noticed = append(noticed, err.Error()) })
+	successes := 0
+	ctx := poll.Notice(t.Context(), func(err error) {
+		if err == nil {
+			successes++
+		} else {
+			noticed = append(noticed, err.Error())
+		}
+	})
 	for i, step := range []func(){f.Begin, func() { f.report(errors.New("away")) }, f.Begin, f.Begin, f.Begin, func() { f.report(nil) }, f.Begin} {
 		step()
 		w.problems(ctx)
 		if want := []int{0, 1, 1, 2, 3, 3, 3}[i]; len(noticed) != want {
 			t.Errorf("step %d: noticed %q, want %d", i, noticed, want)
+		}
+		if want := []int{0, 0, 0, 0, 0, 1, 2}[i]; successes != want {
+			t.Errorf("step %d: %d successes, want %d", i, successes, want)
 		}
 	}
 	if noticed[0] != "k8s:cm?all: API server: away" {
