@@ -105,7 +105,7 @@ func hint(err error, op Operation, path string) string {
 	if has(c.bit) {
 		return fmt.Sprintf("user %d has the capability %s, so something else forbids it: an immutable file (lsattr), an owner outside of this user namespace (hostUsers: false), a security module such as SELinux or AppArmor, or a file system without owners", os.Geteuid(), c.name)
 	}
-	return fmt.Sprintf("user %d lacks the capability %s, to %s; add it: securityContext: {runAsUser: 0, runAsNonRoot: false, capabilities: {drop: [ALL], add: [%[2]s]}}; or do without it: fsGroup in the Pod's securityContext makes volumes writable for a group", os.Geteuid(), c.name, c.what)
+	return fmt.Sprintf("user %d lacks the capability %s, to %s; fsGroup in the Pod's securityContext makes volumes writable for a group without it; or add it: securityContext: {runAsUser: 0, runAsNonRoot: false, capabilities: {drop: [ALL], add: [%[2]s]}}", os.Geteuid(), c.name, c.what)
 }
 
 // capabilities(7): the number of a capability, its name in a securityContext, and what it allows.
