@@ -174,9 +174,20 @@ func known(err error) *Failure {
 	case errors.As(err, &urlErr):
 		return classOf(urlErr.Err) // url.Error quotes the URL
 	case errors.As(err, &pathErr):
-		return withHint(New(Local, "%s %s: %v", pathErr.Op, pathErr.Path, pathErr.Err), "")
+		return withHint(New(ofFile(err), "%s %s: %v", pathErr.Op, pathErr.Path, pathErr.Err), "")
 	}
 	return nil
+}
+
+// ofFile returns the class of an error of an operation on a file.
+func ofFile(err error) Class {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Missing
+	case NoSpace(err):
+		return DiskFull
+	}
+	return Local
 }
 
 // AcceptHint is the hint for a server that accepts a connection and then closes it.

@@ -71,10 +71,7 @@ func unreadable(what, path string, err error) error {
 	text := fmt.Errorf("%s file: %w", what, err)
 	switch {
 	case errors.As(err, new(*fs.PathError)):
-		f := &failure.Failure{Class: failure.Local, Text: text.Error(), Err: err, Hint: failure.Beside(err) + "is the Secret mounted, and may this user read it?"}
-		if errors.Is(err, fs.ErrNotExist) {
-			f.Class = failure.Missing
-		}
+		f := &failure.Failure{Class: failure.Of(err).Class, Text: text.Error(), Err: err, Hint: failure.Beside(err) + "is the Secret mounted, and may this user read it?"}
 		return failure.About(failure.Printable(path), f, f)
 	case what == "CA" && errors.As(err, new(*certs.NoneError)):
 		return failure.WithHint(text, "leave out --ca-file for a certificate of a public authority, whose Secret has none")
