@@ -169,7 +169,7 @@ func (p *Pack) toFile(size int64, write func(*toWriter) error) (*content, error)
 	}
 	if err != nil {
 		file.Close()
-		return nil, writing(file, err)
+		return nil, writing("an object of the pack", err)
 	}
 	return newFileContent(file, size), nil
 }

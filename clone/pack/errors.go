@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
@@ -52,10 +51,10 @@ func within(err error, format string, args ...any) error {
 	return &f
 }
 
-// writing explains an error of writing to a file.
-func writing(f *os.File, err error) error {
+// writing explains an error of writing the pack, or a part of it, into a file.
+func writing(what string, err error) error {
 	if failure.NoSpace(err) {
-		full := failure.New(failure.DiskFull, "no space left for %s", f.Name())
+		full := failure.New(failure.DiskFull, "write %s: no space left on device", what)
 		full.Err, full.Hint = err, "make the volume larger: it must hold the pack, the new files and the old files at the same time"
 		return full
 	}

@@ -97,7 +97,7 @@ func (r *receiver) keep(buf []byte) error {
 		return poll.Permanent(f)
 	}
 	if _, err := r.spool.Write(buf); err != nil {
-		return writing(r.spool, err)
+		return writing("the pack", err)
 	}
 	r.hash(buf)
 	return nil

@@ -332,7 +332,7 @@ func (k *keeper) put(f *frame) (err error) {
 			return err
 		}
 		if _, err := k.file.WriteAt(buf[:n], k.end+off); err != nil {
-			return writing(k.file, err)
+			return writing("objects of the pack", err)
 		}
 		off += int64(n)
 	}
