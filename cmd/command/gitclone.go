@@ -385,6 +385,8 @@ func (g *gitFlags) checkRevision(c *cli.Context, o clone.Options) error {
 		return usagef("--link-lease %s: want at least %s, or 0 for forever", duration.Short(o.LinkLease), duration.Short(g.shortestLease()))
 	case isSet(c, "link-lease") && o.Link == "":
 		return usagef("--link-lease needs --link")
+	case isSet(c, "link-lease") && path.Dir(o.Path()) == path.Clean(o.Dir):
+		return usagef("--link-lease needs a --link outside of DIR, such as /app/current: all Pods with DIR see a link in it, so its tree stays as long as the link")
 	case isSet(c, "max-size") && o.MaxSize == 0:
 		return usagef("--max-size 0: want a size such as 500Mi")
 	case o.Subdir != "" && o.GitDir != clone.GitRemove:
