@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"strings"
 	"syscall"
+	"time"
 
 	"initbox/internal/poll"
 	"initbox/internal/resolver"
@@ -88,6 +89,9 @@ func Of(err error) *Failure {
 	return &f
 }
 
+// hasty is a time after which the lack of an answer means nothing yet, as when a signal ends a wait that has just begun.
+const hasty = 250 * time.Millisecond
+
 // At returns err with addr, one of several addresses of a host, to which the connection failed.
 func At(addr string, err error) error { return &addressError{err, addr} }
 
@@ -135,6 +139,9 @@ func known(err error) *Failure {
 		}
 		f := New(TimedOut, "%s", text)
 		f.Note = "for " + words.Seconds(hung.For)
+		if hung.For < hasty {
+			return withHint(f, "")
+		}
 		if strings.HasPrefix(hung.Doing, resolver.Asking) {
 			return withHint(f, "is the cluster's DNS running, and may this Pod reach it? look for a NetworkPolicy that forbids DNS (port 53, UDP and TCP)")
 		}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -93,3 +94,12 @@ func TestStatus(t *testing.T) {
 }
 
 // What others wrote cannot forge a line of the log.
+
+// TestHasty pins that a server which was given no time to answer is not suspected.
+func TestHasty(t *testing.T) {
+	for after, suspected := range map[time.Duration]bool{90 * time.Millisecond: false, time.Second: true} {
+		if hint := Of(&poll.Hung{For: after, Doing: "TLS handshake"}).Hint; strings.Contains(hint, "the server hangs") != suspected {
+			t.Errorf("after %v: %q", after, hint)
+		}
+	}
+}
