@@ -299,10 +299,13 @@ func (l *loop) wait(ctx context.Context) error {
 
 // notReady returns why the first check has not succeeded.
 func (l *loop) notReady() error {
-	if l.early == nil {
-		return errors.New("not ready")
+	switch {
+	case l.early != nil:
+		return fmt.Errorf("not ready: %w", l.early)
+	case !l.began.IsZero():
+		return errors.New("not ready: the first attempt is still running")
 	}
-	return fmt.Errorf("not ready: %w", l.early)
+	return errors.New("not ready")
 }
 
 // unready returns why /startupz and /readyz are to fail, or nil.
