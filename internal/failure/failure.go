@@ -89,7 +89,7 @@ func Of(err error) *Failure {
 	return &f
 }
 
-// hasty is a time after which the lack of an answer means nothing yet, as when a signal ends a wait that has just begun.
+// hasty is a time after which the lack of an answer means nothing yet: a signal may end a wait that has just begun.
 const hasty = 250 * time.Millisecond
 
 // At returns err with addr, one of several addresses of a host, to which the connection failed.

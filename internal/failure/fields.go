@@ -12,7 +12,7 @@ import (
 
 // Fields returns the fields of a line of the log, by which programs search it: the target that the line is about, how
 // long something took, and the class of err. What is empty, zero or not known is left out. Errors of [About], of waits
-// and of [poll.Until] say themselves what they are about, and how long it took.
+// and of [poll.Until] say themselves what they are about, how long it took, and after how many attempts.
 func Fields(target string, took time.Duration, err error) slog.Attr {
 	if own, ok := errors.AsType[interface {
 		error
@@ -20,9 +20,9 @@ func Fields(target string, took time.Duration, err error) slog.Attr {
 	}](err); ok {
 		return own.Fields()
 	}
-	why := err
+	why, attempts := err, 0
 	if ended, ok := errors.AsType[*poll.Error](err); ok && ended.Last != nil {
-		why = ended.Last
+		why, attempts = ended.Last, ended.Attempts
 		if took == 0 {
 			took = ended.Waited
 		}
@@ -42,6 +42,9 @@ func Fields(target string, took time.Duration, err error) slog.Attr {
 	}
 	if took > 0 {
 		attrs = append(attrs, Seconds(took))
+	}
+	if attempts > 0 {
+		attrs = append(attrs, slog.Int("attempt", attempts))
 	}
 	return slog.GroupAttrs("", attrs...)
 }

@@ -25,12 +25,12 @@ func TestFields(t *testing.T) {
 		`target=a`:                             Fields("a", 0, errors.New("of a kind that is not known")),
 		``:                                     Fields("", 0, nil),
 		// The last attempt says more than the deadline.
-		`class=refused seconds=1.5`:                       Fields("", 0, fmt.Errorf("download: %w", ended)),
-		`target=b class="no such repository" seconds=1.5`: Fields("", 0, WithHint(About("b", New(NoRepository, "not found"), ended), "x")),
-		`target=b class=missing seconds=2`:                Fields("", 0, &poll.Error{Waited: 2 * time.Second, Cause: context.Canceled, Last: About("b", New(Missing, "not found"), refused)}),
-		`target=a class=missing`:                          Fields("a", 0, About("b", New(Missing, "not found"), refused)),
-		`hint="apply it" role="kind: Role"`:               Advised(Advice(fmt.Errorf("x: %w", &Failure{Hint: "apply it\nkind: Role", Role: "kind: Role"}))),
-		`hint="look there"`:                               Advised(Advice(WithHint(refused, "look there"))),
+		`class=refused seconds=1.5 attempt=3`:                       Fields("", 0, fmt.Errorf("download: %w", ended)),
+		`target=b class="no such repository" seconds=1.5 attempt=3`: Fields("", 0, WithHint(About("b", New(NoRepository, "not found"), ended), "x")),
+		`target=b class=missing seconds=2`:                          Fields("", 0, &poll.Error{Waited: 2 * time.Second, Cause: context.Canceled, Last: About("b", New(Missing, "not found"), refused)}),
+		`target=a class=missing`:                                    Fields("a", 0, About("b", New(Missing, "not found"), refused)),
+		`hint="apply it" role="kind: Role"`:                         Advised(Advice(fmt.Errorf("x: %w", &Failure{Hint: "apply it\nkind: Role", Role: "kind: Role"}))),
+		`hint="look there"`:                                         Advised(Advice(WithHint(refused, "look there"))),
 	} {
 		var b bytes.Buffer
 		slog.New(slog.NewTextHandler(&b, nil)).Info("", attr)
