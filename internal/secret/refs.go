@@ -136,6 +136,12 @@ func Unreplaced(what, text string) error {
 // In reports whether part has a reference in it.
 func (r Refs) In(part string) bool { return len(r.refs) > 0 && strings.Contains(part, placeholder) }
 
+// Only reports whether part consists of references alone.
+func (r Refs) Only(part string) bool {
+	rest, _ := r.replace(part, func(*ref) (string, error) { return "", nil })
+	return part != "" && rest == ""
+}
+
 // Hide replaces placeholders for display.
 func (r Refs) Hide(part string) string {
 	hidden, _ := r.replace(part, func(*ref) (string, error) { return "…", nil })

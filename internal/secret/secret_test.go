@@ -268,3 +268,17 @@ func TestURLInVariable(t *testing.T) {
 		}
 	}
 }
+
+// TestPasswordShown pins that a password of which a part is literal counts as visible.
+func TestPasswordShown(t *testing.T) {
+	getenv := func(name string) string { return map[string]string{"A": "a", "B": "b"}[name] }
+	for text, want := range map[string]bool{
+		"http://host/": false, "http://user@host/": false, "http://user:pw@host/": true, "http://user:@host/": true,
+		"http://user:${env:A}@host/": false, "http://user:${env:A}${file:/b}@host/": false, "http://${env:A}:${file:/b}@host/": false,
+		"http://user:abc${env:A}@host/": true, "http://user:${env:A}-1@host/": true, "http://${env:A}:pw@host/": true,
+	} {
+		if u, err := ParseURL(text, getenv); err != nil || u.PasswordShown() != want {
+			t.Errorf("%s: %v, want %t", text, err, want)
+		}
+	}
+}

@@ -80,10 +80,11 @@ func (u *URL) String() string {
 	return s
 }
 
-// PasswordShown reports whether the URL has a password that everyone can read who sees the command line.
+// PasswordShown reports whether the URL has a password that everyone who sees the command line can read, or a part of
+// it.
 func (u *URL) PasswordShown() bool {
 	password, set := u.User.Password()
-	return set && !u.Whole && !u.In(password)
+	return set && !u.Whole && !u.Only(password)
 }
 
 // Secrets returns what must be hidden in a server's answer: the values that the URL refers
