@@ -89,9 +89,6 @@ func Of(err error) *Failure {
 	return &f
 }
 
-// hasty is a time after which the lack of an answer means nothing yet: a signal may end a wait that has just begun.
-const hasty = 250 * time.Millisecond
-
 // At returns err with addr, one of several addresses of a host, to which the connection failed.
 func At(addr string, err error) error { return &addressError{err, addr} }
 
@@ -133,25 +130,7 @@ func known(err error) *Failure {
 	case errors.As(err, &lookup):
 		return ofLookup(lookup, err)
 	case errors.As(err, &hung):
-		text := "no answer"
-		if hung.Doing != "" {
-			text = hung.Doing + ": no answer"
-		}
-		f := New(TimedOut, "%s", text)
-		f.Note = "for " + words.Seconds(hung.For)
-		if hung.For < hasty {
-			return withHint(f, "")
-		}
-		if strings.HasPrefix(hung.Doing, resolver.Asking) {
-			return withHint(f, "is the cluster's DNS running, and may this Pod reach it? look for a NetworkPolicy that forbids DNS (port 53, UDP and TCP)")
-		}
-		if hung.Doing == "running the query" {
-			return withHint(f, "does the query wait for a lock, or take longer than an attempt may (--attempt-timeout)?")
-		}
-		if hung.Doing != "" && !strings.HasPrefix(hung.Doing, "connecting to ") {
-			return withHint(f, "the server hangs, or something else listens there: is it the right port, and does the server expect TLS on it? look at its log")
-		}
-		return withHint(f, "packets are dropped or the server hangs: look for a NetworkPolicy, a firewall or an overloaded server")
+		return ofHung(hung, err)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return withHint(New(Refused, "connection refused"), "nothing listens there yet: is the server running, and is it the right port?")
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH),
@@ -184,6 +163,29 @@ func known(err error) *Failure {
 		return withHint(New(ofFile(err), "%s %s: %v", pathErr.Op, pathErr.Path, pathErr.Err), "")
 	}
 	return nil
+}
+
+// hasty is a time after which the lack of an answer means nothing yet: a signal may end a wait that has just begun.
+const hasty = 250 * time.Millisecond
+
+// ofHung returns the failure of an attempt that has not answered.
+func ofHung(hung *poll.Hung, err error) *Failure {
+	f := &Failure{Class: TimedOut, Text: "no answer", Note: "for " + words.Seconds(hung.For), Err: err}
+	if hung.Doing != "" {
+		f.Text = hung.Doing + ": no answer"
+	}
+	switch {
+	case hung.For < hasty:
+	case strings.HasPrefix(hung.Doing, resolver.Asking):
+		f.Hint = "is the cluster's DNS running, and may this Pod reach it? look for a NetworkPolicy that forbids DNS (port 53, UDP and TCP)"
+	case hung.Doing == "running the query":
+		f.Hint = "does the query wait for a lock, or take longer than an attempt may (--attempt-timeout)?"
+	case hung.Doing == "" || strings.HasPrefix(hung.Doing, "connecting to "):
+		f.Hint = "packets are dropped or the server hangs: look for a NetworkPolicy, a firewall or an overloaded server"
+	default:
+		f.Hint = "the server hangs, or something else listens there: is it the right port, and does the server expect TLS on it? look at its log"
+	}
+	return f
 }
 
 // ofFile returns the class of an error of an operation on a file.

@@ -93,8 +93,6 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// What others wrote cannot forge a line of the log.
-
 // TestHasty pins that a server which was given no time to answer is not suspected.
 func TestHasty(t *testing.T) {
 	for after, suspected := range map[time.Duration]bool{90 * time.Millisecond: false, time.Second: true} {
