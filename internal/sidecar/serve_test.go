@@ -58,7 +58,8 @@ func TestPort(t *testing.T) {
 				conn.Close()
 				t.Error("it also listens at 127.0.0.1")
 			}
-			ask("first", map[string]string{"": "503 not ready: the first attempt is still running", "/startupz": "503 not ready: the first attempt is still running", "/readyz": "503 not ready: the first attempt is still running", "/livez": "200 alive", "/healthz": "503 not ready: the first attempt is still running",
+			const early = "503 not ready: the first attempt is still running"
+			ask("first", map[string]string{"": early, "/startupz": early, "/readyz": early, "/livez": "200 alive", "/healthz": early,
 				"/healthz/x": "404 want /startupz, /readyz, /livez, /healthz or /metrics", "/debug/pprof/": "404 want /startupz, /readyz, /livez, /healthz or /metrics"})
 		case 2:
 			ask("later", map[string]string{"": "200 ready", "/startupz?verbose": "200 ready", "/readyz": "200 ready", "/livez": "200 alive", "/healthz": "200 healthy"})

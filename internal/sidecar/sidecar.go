@@ -169,15 +169,12 @@ func (l *loop) once(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.began = time.Time{}
-	result := unchanged
-	if l.pending {
-		result = changed
-	}
+	duration := time.Since(start)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err
 	case err != nil:
-		result = failed
+		l.tally.look(failed, duration)
 		l.fails++
 		if l.early == nil {
 			l.tally.failures[class(err)]++
@@ -192,15 +189,17 @@ func (l *loop) once(ctx context.Context) error {
 			took := time.Since(l.failing)
 			l.Log.Info("this attempt succeeded, after failures for "+words.Seconds(took), failure.Fields(failure.Target(l.err), took, nil))
 		}
-		l.fails, l.pending = 0, false
-		if result == unchanged && l.early != nil { // woken by a failure, which is counted
-			result = ""
-		} else if l.Health == nil || l.Health() == nil {
-			l.succeeded = time.Now()
+		if l.pending || l.early == nil { // otherwise, it was woken by a failure, which is counted
+			result := unchanged
+			if l.pending {
+				result = changed
+			}
+			l.tally.look(result, duration)
+			if l.Health == nil || l.Health() == nil {
+				l.succeeded = time.Now()
+			}
 		}
-	}
-	if result != "" {
-		l.tally.look(result, time.Since(start))
+		l.fails, l.pending = 0, false
 	}
 	l.err, l.early = err, nil
 	if revision != "" {
